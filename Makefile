@@ -1,0 +1,74 @@
+# `make` alone prints what there is. Nothing here needs root.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Tools have modules of their own, so that they decide no version of the service's.
+BUF  := go tool -modfile=proto/tools/go.mod buf
+LINT := go tool -modfile=.tools/go.mod golangci-lint
+
+# What `make breaking` compares the protocol with.
+AGAINST ?= .git\#branch=main
+
+# Arguments of `make demo`: make demo ARGS="--headless --duration 20s --json -"
+ARGS ?=
+
+.PHONY: help
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build ./bin/likewise
+	go build -o bin/likewise ./cmd/likewise
+
+.PHONY: demo
+demo: build ## Run three regions on a real database; stop with Ctrl-C (ARGS="…")
+	@exec ./bin/likewise demo $(ARGS)
+
+.PHONY: test
+test: ## Run all that a change must pass, databases included, then the negative controls
+	go test -race -count=1 ./...
+	@$(MAKE) --no-print-directory test-negative
+
+.PHONY: test-negative
+test-negative: ## Switch each guard off and see that its test notices
+	@packages=$$(grep -rl --include='*_test.go' '^//go:build unguarded' cmd regions routing storage deploy e2e \
+		| xargs -rn1 dirname | sort -u | sed 's|^|./|'); \
+	test -n "$$packages" || { echo "no negative control found: each guard needs one" >&2; exit 1; }; \
+	echo go test -race -count=1 -tags unguarded -run Negative $$packages; \
+	go test -race -count=1 -tags unguarded -run Negative $$packages
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no service, in seconds
+	go test -short ./...
+
+.PHONY: generate
+generate: ## Generate code from proto/
+	$(BUF) generate
+
+.PHONY: checkgenerate
+checkgenerate: ## Fail if the generated code is not what proto/ gives
+	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	$(BUF) generate -o "$$fresh"; \
+	diff -r -x '*.proto' "$$fresh/proto/likewise" proto/likewise \
+		|| { echo "generated code is not current: run make generate" >&2; exit 1; }
+
+.PHONY: lint
+lint: ## Check the rules of .golangci.yaml and buf.yaml
+	$(BUF) lint
+	$(BUF) format --diff --exit-code --path proto/likewise
+	$(LINT) run
+	$(LINT) run --build-tags unguarded
+
+.PHONY: breaking
+breaking: ## Fail if proto/ breaks callers of main (AGAINST=…)
+	$(BUF) breaking --against '$(AGAINST)'
+
+.PHONY: fmt
+fmt: ## Format Go and protobuf
+	$(LINT) fmt
+	$(BUF) format --write --path proto/likewise
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin
