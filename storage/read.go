@@ -1,0 +1,120 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Get reads one reaction strongly: it is never older than the last acknowledged
+// Set of its key, from any node.
+func (s *Store) Get(ctx context.Context, slot Slot, video VideoID, user UserID) (State, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var state State
+	err := s.reads.QueryRow(ctx, readReactionSQL, slot, video, user).Scan(&state.Reaction, &state.Version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return State{}, nil
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("read reaction to %q: %w", video, unavailable(err))
+	}
+	return state, nil
+}
+
+// CountShards reads the counter shards of a video, and as of when they are. It
+// costs the same however many reactions there are.
+func (s *Store) CountShards(ctx context.Context, video VideoID) (CountShards, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	rows, _ := s.reads.Query(ctx, readCounterShardsSQL, video) // ForEachRow returns the error
+	var counts CountShards
+	var slot, likes, dislikes, rev *int64
+	_, err := pgx.ForEachRow(rows, []any{&counts.AsOf, &slot, &likes, &dislikes, &rev}, func() error {
+		if slot != nil {
+			counts.Shards = append(counts.Shards, CounterShard{Slot: Slot(*slot), Likes: *likes, Dislikes: *dislikes, Rev: *rev})
+		}
+		return nil
+	})
+	if err != nil {
+		return CountShards{}, fmt.Errorf("read counts of %q: %w", video, unavailable(err))
+	}
+	return counts, nil
+}
+
+// Tally is a sum of likes and dislikes.
+type Tally struct{ Likes, Dislikes int64 }
+
+// Recount holds, in one snapshot, what the counter shards of a video add up to,
+// and what its reaction rows do. They are equal, or something is broken.
+type Recount struct{ Stored, Rows Tally }
+
+// Recount counts the reactions of a video, at a cost that grows with them. It
+// is for checks, not for the request path.
+func (s *Store) Recount(ctx context.Context, video VideoID) (Recount, error) {
+	var r Recount
+	err := s.check(ctx, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, recountSQL, video).
+			Scan(&r.Stored.Likes, &r.Stored.Dislikes, &r.Rows.Likes, &r.Rows.Dislikes)
+	})
+	if err != nil {
+		return Recount{}, fmt.Errorf("recount %q: %w", video, err)
+	}
+	return r, nil
+}
+
+// Videos lists, in order, up to limit videos after the given one that have a
+// reaction row or a counter shard. It reads the whole table of reactions, and
+// is for checks.
+func (s *Store) Videos(ctx context.Context, after VideoID, limit int) ([]VideoID, error) {
+	var videos []VideoID
+	err := s.check(ctx, func(tx pgx.Tx) error {
+		rows, _ := tx.Query(ctx, listVideosSQL, after, limit) // CollectRows returns the error
+		var err error
+		videos, err = pgx.CollectRows(rows, pgx.RowTo[VideoID])
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list videos: %w", err)
+	}
+	return videos, nil
+}
+
+// check runs a read that may take long: the caller's context alone bounds it.
+func (s *Store) check(ctx context.Context, read func(pgx.Tx) error) error {
+	err := pgx.BeginFunc(ctx, s.reads, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, unboundedSQL); err != nil {
+			return err
+		}
+		return read(tx)
+	})
+	if err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// Now returns the time of the database's clock.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var now time.Time
+	if err := s.reads.QueryRow(ctx, clockSQL).Scan(&now); err != nil {
+		return time.Time{}, fmt.Errorf("read the database's clock: %w", unavailable(err))
+	}
+	return now, nil
+}
+
+// unavailable marks errors of reads that are not the statement's fault.
+func unavailable(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if classify(err, beforeCommit) == broken {
+		return err
+	}
+	return &UnavailableError{RetryAfter: retryAfter, Cause: err}
+}

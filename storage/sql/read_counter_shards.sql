@@ -1,0 +1,4 @@
+-- Index: counter_shards_pkey. now() of an auto-commit statement is taken before its snapshot, so every write acknowledged before it is in.
+SELECT now() AS as_of, c.counter_slot, c.likes, c.dislikes, c.rev
+  FROM (SELECT $1::TEXT AS video_id) AS q
+  LEFT JOIN counter_shards AS c ON c.video_id = q.video_id;
