@@ -45,6 +45,7 @@ const (
 // the beliefs that the client feeds back. It is not safe for concurrent use.
 type plan struct {
 	client   int
+	run      string
 	rng      *rand.Rand
 	zipf     *rand.Zipf
 	users    int
@@ -58,6 +59,7 @@ func newPlan(cfg Config, client int) *plan {
 	rng := rand.New(rand.NewPCG(cfg.Seed, uint64(client))) //nolint:gosec // traffic must be repeatable
 	return &plan{
 		client:   client,
+		run:      cfg.Run,
 		rng:      rng,
 		zipf:     rand.NewZipf(rng, zipfSkew, 1, uint64(cfg.Videos-1)), //nolint:gosec // validated positive
 		users:    cfg.UsersPerClient,
@@ -146,7 +148,7 @@ func (p *plan) video() string {
 }
 
 func (p *plan) user() string {
-	return fmt.Sprintf("user-%d-%d", p.client, p.rng.IntN(p.users))
+	return fmt.Sprintf("user%s-%d-%d", p.run, p.client, p.rng.IntN(p.users))
 }
 
 func (p *plan) newKey() string {

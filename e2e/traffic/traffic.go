@@ -42,6 +42,9 @@ type Config struct {
 	// Seed decides everything that chance decides in a client's plan. The
 	// interleaving of clients is not under its control.
 	Seed uint64
+	// Run becomes part of every user's name. Give each run on the same database
+	// another one: a client believes at first that its users have no reactions.
+	Run string
 	// Regions are where clients run, at least one.
 	Regions []Region
 	// Token mints the users' tokens; it is called once for each user.
