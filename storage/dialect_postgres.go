@@ -31,34 +31,43 @@ const (
 	tcpUserTimeout           = 3 * time.Second
 )
 
+// liveness makes the database notice within 3 s that a node's machine or link
+// is gone, also where it waits in the middle of a pipeline: there no limit on
+// idle transactions runs.
+func liveness(settings map[string]string) map[string]string {
+	settings["tcp_user_timeout"] = milliseconds(tcpUserTimeout)
+	settings["tcp_keepalives_idle"] = "1"
+	settings["tcp_keepalives_interval"] = "1"
+	settings["tcp_keepalives_count"] = "2"
+	return settings
+}
+
 // writeSettings are the session settings of connections that write.
 func writeSettings() map[string]string {
 	if !guardSessionLimits {
 		return map[string]string{"application_name": "likewise-write"}
 	}
-	return map[string]string{
+	return liveness(map[string]string{
 		"application_name":                    "likewise-write",
 		"idle_in_transaction_session_timeout": milliseconds(idleInTransactionTimeout),
 		"lock_timeout":                        milliseconds(lockTimeout),
 		"statement_timeout":                   milliseconds(statementTimeout),
-		"tcp_user_timeout":                    milliseconds(tcpUserTimeout),
 		// Key look-ups must stay look-ups while tables are small or statistics
 		// are missing: no plan may turn them into scans or hash joins.
 		"enable_seqscan":   "off",
 		"enable_hashjoin":  "off",
 		"enable_mergejoin": "off",
 		"plan_cache_mode":  "force_generic_plan",
-	}
+	})
 }
 
 // readSettings are the session settings of connections that only read.
 func readSettings() map[string]string {
-	return map[string]string{
+	return liveness(map[string]string{
 		"application_name":              "likewise-read",
 		"default_transaction_read_only": "on",
 		"statement_timeout":             milliseconds(statementTimeout),
-		"tcp_user_timeout":              milliseconds(tcpUserTimeout),
-	}
+	})
 }
 
 // SQLSTATEs that several first starts at once can meet although every
