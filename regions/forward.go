@@ -1,0 +1,190 @@
+package regions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"likewise/routing"
+	"likewise/storage"
+)
+
+// router sends a reaction to the node that should serve it: this one, or
+// another by one hop. Nothing is forwarded twice: whoever gets a hop serves it,
+// as any node can.
+type router struct {
+	node   string
+	region routing.Region
+	routes routes
+	store  store
+	peers  *peerClient // nil: this node runs alone
+	health *peerHealth
+}
+
+// verdict is what a hop's end means for the call.
+type verdict uint8
+
+const (
+	served    verdict = iota
+	refused           // an answer for the caller; nothing was applied
+	elsewhere         // surely nothing happened; another node may serve
+	unknown           // it may have been applied
+)
+
+func judge(err error) verdict {
+	if err == nil {
+		return served
+	}
+	if errors.Is(err, storage.ErrOutcomeUnknown) {
+		return unknown
+	}
+	_, notSent := errors.AsType[*notSentError](err)
+	_, staleMap := errors.AsType[*staleMapError](err)
+	if notSent || staleMap || errors.Is(err, errLeaving) ||
+		errors.Is(err, storage.ErrClosing) || errors.Is(err, storage.ErrStaleMap) {
+		return elsewhere
+	}
+	// Among these is overload: to spread it would make it worse.
+	return refused
+}
+
+// set applies a write at the first node of its route that takes it.
+//
+// A hop that surely did nothing is followed by the next at once. One that may
+// have applied the write is followed by another only as mayRepeat allows, and
+// from then on only success is a certain answer.
+func (r *router) set(ctx context.Context, set storage.Set) (storage.Result, error) {
+	way := r.way(routing.Slot(set.Slot))
+	var doubt, last error
+	for node, ok := way.next(); ok && ctx.Err() == nil; node, ok = way.next() {
+		result, err := r.setAt(ctx, node, way.epoch(), set)
+		switch judge(err) {
+		case served:
+			return result, nil
+		case refused:
+			if doubt != nil {
+				return storage.Result{}, afterUnknown(err)
+			}
+			return storage.Result{}, err
+		case unknown:
+			if !mayRepeat(set) {
+				return storage.Result{}, err
+			}
+			doubt = err
+		case elsewhere:
+			way.learn(ctx, err)
+		}
+		last = err
+	}
+	if doubt != nil {
+		return storage.Result{}, doubt
+	}
+	return storage.Result{}, nobody(ctx, last)
+}
+
+func (r *router) setAt(ctx context.Context, node routing.Node, epoch int64, set storage.Set) (storage.Result, error) {
+	if node.Name == r.node {
+		return r.store.Set(ctx, set)
+	}
+	return r.peers.set(ctx, node, epoch, set)
+}
+
+// get reads a reaction strongly, through a node of the serving region: this one
+// if it is of that region. A read may be repeated at will.
+func (r *router) get(ctx context.Context, video storage.VideoID, user storage.UserID) (storage.State, error) {
+	slot := slotOf(video, user)
+	way := r.way(routing.Slot(slot))
+	if way.m.Serving(way.slot) == r.region {
+		return r.store.Get(ctx, slot, video, user)
+	}
+	var last error
+	for node, ok := way.next(); ok && ctx.Err() == nil; node, ok = way.next() {
+		if node.Name == r.node {
+			return r.store.Get(ctx, slot, video, user)
+		}
+		state, err := r.peers.get(ctx, node, way.epoch(), video, user)
+		if err == nil {
+			return state, nil
+		}
+		way.learn(ctx, err)
+		last = err
+	}
+	return storage.State{}, nobody(ctx, last)
+}
+
+// nobody is the end of a call that no node has begun.
+func nobody(ctx context.Context, last error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("no node took the call in time: %w", context.Cause(ctx))
+	}
+	return &storage.UnavailableError{RetryAfter: retrySoon, Cause: fmt.Errorf("no node took the call: %w", last)}
+}
+
+// way is one call's way along the route of a slot.
+type way struct {
+	router    *router
+	slot      routing.Slot
+	m         *routing.Map
+	tried     []string
+	refreshed bool
+}
+
+func (r *router) way(slot routing.Slot) *way {
+	return &way{router: r, slot: slot, m: r.routes.Map()}
+}
+
+func (w *way) epoch() int64 { return w.m.Topology().Epoch }
+
+// next returns the first node of the route that was not tried and is not
+// avoided. This node comes last if the route does not hold it: any node can
+// commit any slot, and the database is the law.
+func (w *way) next() (routing.Node, bool) {
+	for _, node := range w.m.Route(w.slot) {
+		if w.open(node) {
+			return w.take(node)
+		}
+	}
+	if self := (routing.Node{Name: w.router.node, Region: w.router.region}); !w.wasTried(self) {
+		return w.take(self)
+	}
+	return routing.Node{}, false
+}
+
+func (w *way) open(node routing.Node) bool {
+	if w.wasTried(node) {
+		return false
+	}
+	return node.Name == w.router.node || w.router.peers != nil && !w.router.health.avoids(node)
+}
+
+func (w *way) wasTried(node routing.Node) bool { return slices.Contains(w.tried, node.Name) }
+
+func (w *way) take(node routing.Node) (routing.Node, bool) {
+	w.tried = append(w.tried, node.Name)
+	return node, true
+}
+
+// refreshTimeout bounds how long a call waits for a newer topology before it
+// goes on with the map it has.
+const refreshTimeout = 500 * time.Millisecond
+
+var errRefreshTimeout = fmt.Errorf("%w: reading the topology took too long", context.DeadlineExceeded)
+
+// learn reads the topology, once, if a node has said that there is a newer one,
+// and begins the route anew by it.
+func (w *way) learn(ctx context.Context, err error) {
+	stale, ok := errors.AsType[*staleMapError](err)
+	source, can := w.router.routes.(refresher)
+	if !ok || !can || w.refreshed {
+		return
+	}
+	w.refreshed = true
+	ctx, cancel := context.WithTimeoutCause(ctx, refreshTimeout, errRefreshTimeout)
+	defer cancel()
+	if m, err := source.Refresh(ctx, stale.Epoch); err == nil {
+		// The node that said so has done nothing, and may be the right one still.
+		w.m, w.tried = m, w.tried[:len(w.tried)-1]
+	}
+}

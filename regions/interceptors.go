@@ -1,0 +1,126 @@
+package regions
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/validate"
+	"go.uber.org/zap"
+
+	"likewise/proto/likewise/v1/likewisev1connect"
+)
+
+// maxBody bounds a request's message, in bytes. The largest valid one has some
+// hundreds.
+const maxBody = 64 << 10
+
+// minCompress is the size from which an answer is worth compressing: below it,
+// gzip costs more time than its bytes do.
+const minCompress = 1024
+
+// frontChain is what every call of a user goes through, from the outside in.
+func (s *Server) frontChain() connect.Option {
+	return connect.WithInterceptors(
+		recoverPanics(s.log, s.metrics),
+		measure(s.metrics),
+		mapErrors(s.log),
+		authenticate(s.auth, s.anonymous()),
+		limitTime(s.cfg.Deadline, s.cfg.MaxDeadline),
+		validate.NewInterceptor(),
+	)
+}
+
+// peerChain is what every call of another node goes through. The listener has
+// authenticated the node, and the node the user.
+func (s *Server) peerChain() connect.Option {
+	return connect.WithInterceptors(
+		recoverPanics(s.log, s.metrics),
+		measure(s.metrics),
+		mapErrors(s.log),
+		limitTime(s.cfg.Deadline, s.cfg.MaxDeadline),
+	)
+}
+
+// anonymous is the set of procedures that need no token.
+func (s *Server) anonymous() map[string]bool {
+	return map[string]bool{likewisev1connect.ReactionServiceGetCountsProcedure: !s.cfg.PrivateCounts}
+}
+
+// recoverPanics turns a panic into an error of its caller alone. net/http's own
+// signal to drop a connection passes.
+func recoverPanics(log *zap.Logger, m *metrics) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (_ connect.AnyResponse, err error) {
+			defer func() {
+				switch reason := recover(); reason {
+				case nil:
+				case http.ErrAbortHandler:
+					panic(reason)
+				default:
+					m.panics.Inc()
+					log.Error("call panicked",
+						zap.String("procedure", req.Spec().Procedure),
+						zap.Any("reason", reason),
+						zap.ByteString("stack", debug.Stack()))
+					err = toConnect(errPanicked)
+				}
+			}()
+			return next(ctx, req)
+		}
+	}
+}
+
+// measure counts a call under its code, also when it panics.
+func measure(m *metrics) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			began, procedure, code := time.Now(), req.Spec().Procedure, codeOf(toConnect(errPanicked))
+			defer func() {
+				m.latency.WithLabelValues(procedure).Observe(time.Since(began).Seconds())
+				m.calls.WithLabelValues(procedure, code).Inc()
+			}()
+			resp, err := next(ctx, req)
+			code = codeOf(err)
+			return resp, err
+		}
+	}
+}
+
+// authenticate puts the user whom the bearer token names into the context.
+// Nothing else ever does.
+func authenticate(auth *authenticator, anonymous map[string]bool) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			if anonymous[req.Spec().Procedure] {
+				return next(ctx, req)
+			}
+			user, err := auth.user(req.Header())
+			if err != nil {
+				return nil, err
+			}
+			return next(withUser(ctx, user), req)
+		}
+	}
+}
+
+var errCallTimeout = fmt.Errorf("%w: the call took too long", context.DeadlineExceeded)
+
+// limitTime gives a call a deadline: the caller's, if it brings one, but at most
+// longest; otherwise usual.
+func limitTime(usual, longest time.Duration) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			limit := usual
+			if _, ok := ctx.Deadline(); ok {
+				limit = longest // the context's own may be shorter, and then wins
+			}
+			ctx, cancel := context.WithTimeoutCause(ctx, limit, errCallTimeout)
+			defer cancel()
+			return next(ctx, req)
+		}
+	}
+}

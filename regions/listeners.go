@@ -1,0 +1,111 @@
+package regions
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.uber.org/zap"
+
+	"likewise/proto/likewise/peer/v1/peerv1connect"
+	"likewise/proto/likewise/v1/likewisev1connect"
+)
+
+const (
+	headerTimeout = 5 * time.Second
+	maxHeader     = 16 << 10
+	// maxStreams bounds the calls at once of one connection: all that another
+	// node forwards comes over few.
+	maxStreams = 1000
+)
+
+// frontServer speaks Connect, gRPC and gRPC-Web over HTTP/1.1 and HTTP/2, all in
+// plaintext: TLS ends before it.
+func (s *Server) frontServer() *http.Server {
+	server := s.httpServer(s.frontMux())
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	return server
+}
+
+func (s *Server) frontMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	common := connect.WithHandlerOptions(
+		connect.WithReadMaxBytes(maxBody),
+		connect.WithCompressMinBytes(minCompress),
+		withJSON(),
+	)
+	mux.Handle(likewisev1connect.NewReactionServiceHandler(
+		&reactionService{router: s.router, counts: s.counts}, common, s.frontChain()))
+	mux.Handle(grpchealth.NewHandler(s.health, common))
+	reflector := grpcreflect.NewStaticReflector(likewisev1connect.ReactionServiceName, grpchealth.HealthV1ServiceName)
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, connect.WithReadMaxBytes(maxBody)))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, connect.WithReadMaxBytes(maxBody)))
+	mux.HandleFunc("GET /healthz", s.healthz)
+	if s.deps.Gatherer != nil {
+		mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Gatherer, promhttp.HandlerOpts{}))
+	}
+	return mux
+}
+
+// healthz is for load balancers that do not speak gRPC.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	if s.leaving.Load() {
+		http.Error(w, "draining", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "serving\n") // whoever asked has gone
+}
+
+// backServer speaks Connect over HTTP/2 and mutual TLS, and nothing else.
+func (s *Server) backServer() (*http.Server, error) {
+	config, err := peerTLS(s.cfg.Peers)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle(peerv1connect.NewPeerServiceHandler(
+		&peerService{
+			node:    s.cfg.Node,
+			routes:  s.deps.Routes,
+			store:   s.deps.Store,
+			counts:  s.counts,
+			leaving: &s.leaving,
+		},
+		connect.WithReadMaxBytes(maxBody),
+		connect.WithCompressMinBytes(minCompress),
+		s.peerChain()))
+	server := s.httpServer(mux)
+	server.TLSConfig = config
+	server.Protocols = onlyHTTP2()
+	return server, nil
+}
+
+func (s *Server) httpServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		// No call may last longer than MaxDeadline, so none is cut off by this.
+		ReadTimeout:    s.cfg.MaxDeadline + headerTimeout,
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: maxHeader,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog:       debugLog(s.log),
+	}
+}
+
+// debugLog takes what net/http has to say, which is mostly of callers that break
+// off or do not speak TLS.
+func debugLog(to *zap.Logger) *log.Logger {
+	std, err := zap.NewStdLogAt(to, zap.DebugLevel)
+	if err != nil {
+		panic(err) // the level exists
+	}
+	return std
+}

@@ -1,0 +1,94 @@
+package regions
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync/atomic"
+
+	peerv1 "likewise/proto/likewise/peer/v1"
+)
+
+// peerService is likewise.peer.v1.PeerService. What arrives here is served here.
+type peerService struct {
+	node    string
+	routes  routes
+	store   store
+	counts  *countCache
+	leaving *atomic.Bool
+}
+
+// Set commits for another node's caller, at this node.
+func (s *peerService) Set(ctx context.Context, req *peerv1.SetRequest) (*peerv1.SetResponse, error) {
+	if err := s.admit(req.GetTopologyEpoch()); err != nil {
+		return nil, err
+	}
+	set, err := setFromPeer(req)
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.store.Set(ctx, set)
+	if err != nil {
+		return nil, err
+	}
+	s.counts.learn(set.Video, result)
+	return resultToPeer(result), nil
+}
+
+// Get reads for another node's caller, on the writer's database.
+func (s *peerService) Get(ctx context.Context, req *peerv1.GetRequest) (*peerv1.GetResponse, error) {
+	if err := s.admit(req.GetTopologyEpoch()); err != nil {
+		return nil, err
+	}
+	video, user, err := idsFromPeer(req)
+	if err != nil {
+		return nil, err
+	}
+	state, err := s.store.Get(ctx, slotOf(video, user), video, user)
+	if err != nil {
+		return nil, err
+	}
+	return &peerv1.GetResponse{Reaction: reactionToProto(state.Reaction), Version: state.Version}, nil
+}
+
+// Probe answers.
+func (s *peerService) Probe(context.Context, *peerv1.ProbeRequest) (*peerv1.ProbeResponse, error) {
+	return &peerv1.ProbeResponse{Node: s.node, Leaving: s.leaving.Load()}, nil
+}
+
+// admit refuses, before anything was done, calls that another node should get.
+func (s *peerService) admit(callersEpoch int64) error {
+	if s.leaving.Load() {
+		return errLeaving
+	}
+	if epoch := s.routes.Map().Topology().Epoch; epoch > callersEpoch {
+		return &staleMapError{Epoch: epoch}
+	}
+	return nil
+}
+
+// peerTLS lets in only nodes: holders of a certificate of the nodes' CA that is
+// valid for PeerName. The name matters where the CA serves others too.
+func peerTLS(cfg *PeersConfig) (*tls.Config, error) {
+	cert, err := cfg.certificate()
+	if err != nil {
+		return nil, err
+	}
+	authority, err := cfg.authority()
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS13,
+		Certificates: []tls.Certificate{cert},
+		ClientCAs:    authority,
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		NextProtos:   []string{"h2"},
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if err := state.PeerCertificates[0].VerifyHostname(PeerName); err != nil {
+				return fmt.Errorf("the caller is not a node: %w", err)
+			}
+			return nil
+		},
+	}, nil
+}
