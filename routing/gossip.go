@@ -31,11 +31,11 @@ const (
 	// before TCP's own retries become rare, and a stop does not wait long.
 	streamTimeout = 5 * time.Second
 	// announceTimeout bounds the wait for "leaving" to be sent. With the
-	// profile's 200 ms a round, all transmissions take 0.8 s.
+	// profile's 200 ms a round, all transmissions take at most 0.8 s.
 	announceTimeout = 2 * time.Second
 	// leaveTimeout bounds memberlist's own farewell, which goes out at the same
-	// pace.
-	leaveTimeout = 2 * time.Second
+	// pace. It waits in vain if the others leave at the same moment.
+	leaveTimeout = time.Second
 	// inboxSize is how many messages wait to be merged. One merge takes
 	// microseconds: a full inbox means that the process does not run.
 	inboxSize = 1024
@@ -117,7 +117,7 @@ func (g *Gossip) stop(ctx context.Context, ml *memberlist.Memberlist) error {
 	announce, cancel := context.WithTimeoutCause(ctx, announceTimeout, errAnnounceTimeout)
 	defer cancel()
 	if err := errors.Join(g.announceLeaving(announce), ml.Leave(leaveTimeout)); err != nil {
-		g.log.Warn("left without telling all", zap.Error(err))
+		g.log.Info("left without telling all", zap.Error(err))
 	}
 	if err := ml.Shutdown(); err != nil {
 		return fmt.Errorf("stopping gossip: %w", err)

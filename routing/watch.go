@@ -66,20 +66,25 @@ func (g *Gossip) setState(s State, sent func()) {
 	})
 }
 
-// Leave tells the others to send nothing new, and returns when that was sent to
-// enough of them to spread, or with ctx. The node goes on gossiping until Run's
-// context ends: leave first, then stop accepting calls, finish them, stop Run.
+// Leave tells the others to send nothing new. It returns when that was sent to
+// enough of them to spread, when there is nobody to tell, or with ctx. The node
+// goes on gossiping until Run's context ends: leave first, then stop accepting
+// calls, finish them, stop Run.
 func (g *Gossip) Leave(ctx context.Context) error {
 	sent := make(chan struct{})
 	g.setState(Leaving, sync.OnceFunc(func() { close(sent) }))
-	if g.others.Load() == 0 {
-		return nil
-	}
-	select {
-	case <-sent:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("announcing that the node leaves: %w", context.Cause(ctx))
+	for {
+		v := g.latest.Load()
+		if g.others.Load() == 0 {
+			return nil
+		}
+		select {
+		case <-sent:
+			return nil
+		case <-v.replaced: // perhaps the last of the others left, too
+		case <-ctx.Done():
+			return fmt.Errorf("announcing that the node leaves: %w", context.Cause(ctx))
+		}
 	}
 }
 
