@@ -120,23 +120,28 @@ func (w *worker) recover(ctx context.Context, batch []*request, f *failure) {
 		return
 	}
 	w.giveBack(batch)
-	for _, group := range bySlot(batch) {
+	groups := bySlot(batch)
+	for _, group := range groups {
 		w.aside.Go(func() {
 			defer w.free(group)
-			w.rerun(ctx, group, f)
+			if len(groups) == 1 {
+				w.rerun(ctx, group, f)
+			} else {
+				w.rerunPart(ctx, group, f)
+			}
 		})
 	}
 }
 
-// rerun runs the requests of one slot until all are answered. f is why it has
-// to. A definite error that is the batch's own splits it until the culprit
+// rerun runs the requests of one slot until all are answered. f is what their
+// last attempt met. A definite error that is the batch's own splits it until the culprit
 // fails alone; one key's requests stay together and in order.
 func (w *worker) rerun(ctx context.Context, batch []*request, f *failure) {
 	for n := 1; ; n++ {
 		if f.class == broken {
 			if first, second, ok := halve(batch); ok {
-				w.rerunOnce(ctx, first, f)
-				w.rerunOnce(ctx, second, f)
+				w.rerunPart(ctx, first, f)
+				w.rerunPart(ctx, second, f)
 			} else {
 				w.refuse(batch, f.err)
 			}
@@ -150,9 +155,9 @@ func (w *worker) rerun(ctx context.Context, batch []*request, f *failure) {
 	}
 }
 
-// rerunOnce runs half of a batch that was refused, and goes on with what that
-// meets.
-func (w *worker) rerunOnce(ctx context.Context, batch []*request, f *failure) {
+// rerunPart runs part of a batch, whose failure f says nothing of the part yet,
+// and goes on with what that meets.
+func (w *worker) rerunPart(ctx context.Context, batch []*request, f *failure) {
 	if batch, f, settled := w.again(ctx, batch, f); !settled {
 		w.rerun(ctx, batch, f)
 	}
