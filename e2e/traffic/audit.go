@@ -74,7 +74,7 @@ func (t *Traffic) Shown(ctx context.Context, user string, videos []string, since
 }
 
 // ShownBy asks one front door for the counts of videos, until each answer is at
-// least as new as since. Its calls carry token.
+// least as new as since. Its calls carry token, unless it is empty.
 func ShownBy(ctx context.Context, client likewisev1connect.ReactionServiceClient, token string, videos []string, since time.Time) (map[string]Tally, error) {
 	counts := make(map[string]Tally, len(videos))
 	var mu sync.Mutex
@@ -82,7 +82,7 @@ func ShownBy(ctx context.Context, client likewisev1connect.ReactionServiceClient
 	g.SetLimit(auditors)
 	for _, video := range videos {
 		g.Go(func() error {
-			tally, err := shownFor(WithToken(ctx, token), client, video, since)
+			tally, err := shownFor(ctx, client, token, video, since)
 			mu.Lock()
 			defer mu.Unlock()
 			counts[video] = tally
@@ -92,10 +92,10 @@ func ShownBy(ctx context.Context, client likewisev1connect.ReactionServiceClient
 	return counts, g.Wait()
 }
 
-func shownFor(ctx context.Context, client likewisev1connect.ReactionServiceClient, video string, since time.Time) (Tally, error) {
+func shownFor(ctx context.Context, client likewisev1connect.ReactionServiceClient, token, video string, since time.Time) (Tally, error) {
 	var tally Tally
 	err := persist(ctx, func(ctx context.Context) error {
-		reply, err := client.GetCounts(ctx, &likewisev1.GetCountsRequest{VideoId: video})
+		reply, err := client.GetCounts(WithToken(ctx, token), &likewisev1.GetCountsRequest{VideoId: video})
 		if err != nil {
 			return err
 		}

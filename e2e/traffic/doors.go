@@ -113,8 +113,12 @@ func (t *tokens) attach(ctx context.Context, user string) (context.Context, erro
 	return WithToken(ctx, token), nil
 }
 
-// WithToken returns a context whose calls carry token as bearer token.
+// WithToken returns a context for one call, which carries token as bearer token
+// unless it is empty.
 func WithToken(ctx context.Context, token string) context.Context {
+	if token == "" {
+		return ctx
+	}
 	ctx, info := connect.NewClientContext(ctx)
 	info.RequestHeader().Set("Authorization", "Bearer "+token)
 	return ctx

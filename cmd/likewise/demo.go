@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+
+	"likewise/cmd/likewise/internal/demo"
+	"likewise/deploy/local/postgres"
+)
+
+type demoCmd struct {
+	Regions   []string      `default:"eu,us,ap" placeholder:"R,…" group:"stage" help:"Names of the regions. Default ${default}."`
+	Nodes     int           `default:"2" placeholder:"N" group:"stage" help:"Nodes in each region. Default ${default}."`
+	RTT       time.Duration `name:"rtt" default:"40ms" group:"stage" help:"Round trip of a call between two regions; 0: none. The ways to the database and of gossip are not delayed. Default ${default}."`
+	FirstPort int           `default:"8080" placeholder:"PORT" group:"stage" help:"Port of the first node; the others follow. 0, or if one of them is taken: free ports. Default ${default}."`
+
+	Data            string `placeholder:"DIR" type:"path" group:"database" help:"Keep PostgreSQL's data here, for the next demo. Default: a temporary folder."`
+	PostgresURL     string `placeholder:"URL" group:"database" help:"Use this running PostgreSQL, with a database of the demo's own that is dropped at the end. Default: start one."`
+	PostgresBin     string `placeholder:"DIR" type:"path" group:"database" help:"Folder of PostgreSQL's server programs, initdb and postgres. Default: look for it."`
+	InstallPackages bool   `group:"database" help:"If there is no PostgreSQL, install it with the package manager through sudo. Root needs no flag."`
+
+	Headless bool          `group:"traffic" help:"No welcome and no line of figures: run traffic, check, end. Needs --duration."`
+	Duration time.Duration `group:"traffic" help:"How long traffic runs, such as 20s. 0: until Ctrl-C."`
+	Rate     *float64      `placeholder:"N" group:"traffic" help:"Steps of traffic per second, all clients together. 0: no traffic, or with --headless no bound. Default: 200, or with --headless no bound."`
+	Clients  int           `default:"32" placeholder:"N" group:"traffic" help:"Steps that run at once from each region. 0 takes the default, ${default}."`
+	Seed     *uint64       `placeholder:"N" group:"traffic" help:"Makes the clients' plans repeatable. Default: another one each time."`
+	JSON     string        `name:"json" placeholder:"FILE" group:"traffic" help:"Write what happened as one JSON object; - is standard output."`
+}
+
+func (*demoCmd) Help() string {
+	return `Finds or starts PostgreSQL, starts the regions as processes with a delay between them, and prints how to call them. Ctrl-C stops the traffic, checks, says what happened, and leaves no process and no file.
+
+The traffic likes, switches, undoes and repeats, sends the same request several times at once, gives up and asks again, and lets one user act from two regions at the same time. Two counters that people usually write are told of every attempt, in the same database.
+
+Exit status 1 if a shown count differs from a recount, or an acknowledged reaction is lost.
+
+Examples:
+  likewise demo
+  likewise demo --headless --duration 20s --json -`
+}
+
+// defaultRate leaves a laptop cool while a person looks around.
+const defaultRate = 200
+
+// Validate is called by kong.
+func (c *demoCmd) Validate() error {
+	var errs []error
+	if c.Headless && c.Duration <= 0 {
+		errs = append(errs, errors.New("--headless: say for how long, such as --duration 20s"))
+	}
+	if c.Duration < 0 || c.RTT < 0 || c.Clients < 0 || c.Rate != nil && *c.Rate < 0 {
+		errs = append(errs, errors.New("--duration, --rtt, --clients, --rate: must not be negative"))
+	}
+	if c.Nodes < 1 || len(c.Regions) < 1 {
+		errs = append(errs, errors.New("--nodes, --regions: at least one is needed"))
+	}
+	if c.FirstPort < 0 || c.FirstPort+c.Nodes*len(c.Regions) > 65536 {
+		errs = append(errs, errors.New("--first-port: want 0, or a port with enough ports above it"))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *demoCmd) Run(ctx context.Context, std streams) error {
+	cfg, err := c.config(std)
+	if err != nil {
+		return err
+	}
+	result, err := demo.Run(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if err := c.write(std, result); err != nil {
+		return err
+	}
+	if !result.Right() {
+		return &statusError{statusNo, fmt.Errorf("drift is %d, %d reactions are lost: neither may be", result.Drift, result.Lost)}
+	}
+	return nil
+}
+
+func (c *demoCmd) config(std streams) (demo.Config, error) {
+	executable, err := os.Executable()
+	if err != nil {
+		return demo.Config{}, fmt.Errorf("finding this program, to start nodes with: %w", err)
+	}
+	out := std.out
+	if c.JSON == "-" { // standard output holds the JSON object and nothing else
+		out = std.err
+	}
+	rate := c.rate()
+	return demo.Config{
+		Executable:     executable,
+		Mint:           mintToken,
+		Regions:        c.Regions,
+		NodesPerRegion: c.Nodes,
+		RTT:            c.RTT,
+		FirstPort:      c.FirstPort,
+		Postgres:       postgres.Options{URL: c.PostgresURL, BinDir: c.PostgresBin, DataDir: c.Data, InstallPackages: c.InstallPackages},
+		Duration:       c.Duration,
+		Rate:           rate,
+		Quiet:          rate == 0 && !c.Headless,
+		Clients:        c.Clients,
+		Seed:           c.seed(),
+		Welcome:        !c.Headless,
+		Live:           !c.Headless && isTerminal(out),
+		Out:            out,
+		Progress:       std.err,
+	}, nil
+}
+
+func (c *demoCmd) rate() float64 {
+	switch {
+	case c.Rate != nil:
+		return *c.Rate
+	case c.Headless:
+		return 0
+	default:
+		return defaultRate
+	}
+}
+
+func (c *demoCmd) seed() uint64 {
+	if c.Seed != nil {
+		return *c.Seed
+	}
+	return uint64(rand.Uint32()) // short enough to be typed again
+}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // a descriptor fits
+}
+
+// write writes the result as JSON where that was asked for, otherwise for
+// people.
+func (c *demoCmd) write(std streams, result demo.Result) error {
+	switch c.JSON {
+	case "":
+		return result.Print(std.out)
+	case "-":
+		return printJSON(std.out, result)
+	}
+	file, err := os.Create(c.JSON)
+	if err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	if err := errors.Join(printJSON(file, result), file.Close()); err != nil {
+		return fmt.Errorf("--json: %w", err)
+	}
+	return result.Print(std.out)
+}

@@ -1,0 +1,20 @@
+// Command likewise is the one binary of Likewise: a node, the tools around it,
+// and a demo of three regions on one machine.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // the root
+	// The first signal asks; after it signals have their usual effect again, so
+	// that the second one ends the process at once.
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
+	stop()
+	os.Exit(code)
+}

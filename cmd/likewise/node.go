@@ -1,0 +1,291 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"golang.org/x/sync/errgroup"
+
+	"likewise/regions"
+	"likewise/routing"
+	"likewise/storage"
+)
+
+// node is everything that runs in a serving process.
+type node struct {
+	flags    serveCmd
+	log      *zap.Logger
+	registry *prometheus.Registry
+
+	store  *storage.Store
+	front  net.Listener
+	peers  net.Listener    // nil if the node runs alone
+	gossip *routing.Gossip // nil if the node runs alone
+	server *regions.Server
+}
+
+// newNode opens and wires everything, and starts nothing. What it opened
+// before an error it closes.
+func newNode(ctx context.Context, flags serveCmd, log *zap.Logger) (_ *node, err error) {
+	n := &node{
+		flags:    flags,
+		log:      log.With(zap.String("node", flags.Name), zap.String("region", flags.Region)),
+		registry: prometheus.NewRegistry(),
+	}
+	defer func() {
+		if err != nil {
+			n.close()
+		}
+	}()
+	n.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if n.store, err = storage.Open(ctx, n.storageConfig()); err != nil {
+		return nil, err
+	}
+	topology, err := n.topology(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.listen(ctx); err != nil {
+		return nil, err
+	}
+	if n.gossip, err = n.newGossip(ctx, topology); err != nil {
+		return nil, err
+	}
+	if n.server, err = n.newServer(topology); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// close closes what run has not. It is safe after a partial newNode.
+func (n *node) close() {
+	for _, ln := range []net.Listener{n.front, n.peers} {
+		if ln != nil {
+			ln.Close() // closed already, if the server ran
+		}
+	}
+	if n.store != nil {
+		n.store.Close()
+	}
+}
+
+func (n *node) storageConfig() storage.Config {
+	return storage.Config{
+		URL: n.flags.DatabaseURL,
+		Committer: storage.CommitterConfig{
+			Workers:     n.flags.CommitWorkers,
+			BatchLimit:  n.flags.CommitBatch,
+			QueueLimit:  n.flags.CommitQueue,
+			KeyLifetime: n.flags.IdempotencyLifetime,
+		},
+		ReadConnections: n.flags.ReadConnections,
+		Registerer:      n.registry,
+		Log:             n.log,
+	}
+}
+
+// topology reads the topology. A node that runs alone migrates its database
+// first; with others around, that is a step of its own.
+func (n *node) topology(ctx context.Context) (routing.Topology, error) {
+	if n.flags.alone() {
+		return migrate(ctx, n.store, []string{n.flags.Region})
+	}
+	return readTopology(ctx, n.store)
+}
+
+func (n *node) listen(ctx context.Context) (err error) {
+	if n.front, err = listen(ctx, "--listen", n.flags.Listen); err != nil || n.flags.alone() {
+		return err
+	}
+	n.peers, err = listen(ctx, "--peer-listen", n.flags.PeerListen)
+	return err
+}
+
+func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("%s: choose another address, or free this one: %w", flag, err)
+	}
+	return ln, nil
+}
+
+func (n *node) self() routing.Node {
+	self := routing.Node{Name: n.flags.Name, Region: routing.Region(n.flags.Region), FrontAddr: n.front.Addr().String()}
+	if n.peers != nil {
+		self.PeerAddr = orElse(n.flags.PeerAdvertise, n.peers.Addr().String())
+	}
+	return self
+}
+
+// newGossip returns nil if the node runs alone.
+func (n *node) newGossip(ctx context.Context, initial routing.Topology) (*routing.Gossip, error) {
+	if n.flags.alone() {
+		return nil, nil
+	}
+	key, err := base64.StdEncoding.DecodeString(n.flags.GossipKey)
+	if err != nil {
+		return nil, usageErrorf("--gossip-key: want 16, 24 or 32 bytes in base64: %w", err)
+	}
+	self := n.self()
+	incarnation, err := n.store.NextIncarnation(ctx, self.Name)
+	if err != nil {
+		return nil, err
+	}
+	self.Incarnation = uint64(incarnation) //nolint:gosec // counts up from 1
+	return routing.NewGossip(routing.GossipConfig{
+		Self:          self,
+		BindAddr:      n.flags.GossipListen,
+		AdvertiseAddr: n.flags.GossipAdvertise,
+		Seeds:         n.flags.Join,
+		Key:           key,
+		Topology:      func(ctx context.Context) (routing.Topology, error) { return readTopology(ctx, n.store) },
+		Initial:       initial,
+		RejoinEvery:   n.flags.GossipRejoin,
+		Log:           n.log,
+		Registerer:    n.registry,
+	})
+}
+
+// loneMap is the map of a node that runs alone.
+type loneMap struct{ m *routing.Map }
+
+func (l loneMap) Map() *routing.Map { return l.m }
+
+func (n *node) newServer(topology routing.Topology) (*regions.Server, error) {
+	cfg, err := n.serverConfig()
+	if err != nil {
+		return nil, err
+	}
+	deps := regions.Deps{
+		Store:      n.store,
+		Routes:     loneMap{routing.SingleNode(topology, n.self())},
+		Log:        n.log,
+		Registerer: n.registry,
+		Gatherer:   n.registry,
+	}
+	if n.gossip != nil {
+		deps.Routes = n.gossip
+		deps.AnnounceLeaving = n.gossip.Leave
+	}
+	return regions.New(cfg, deps)
+}
+
+func (n *node) serverConfig() (regions.Config, error) {
+	f := n.flags
+	peers, err := n.peersConfig()
+	if err != nil {
+		return regions.Config{}, err
+	}
+	return regions.Config{
+		Node:          f.Name,
+		Region:        routing.Region(f.Region),
+		Listener:      n.front,
+		Peers:         peers,
+		Auth:          regions.AuthConfig{Secret: f.secret(), Leeway: f.JWTLeeway},
+		PrivateCounts: f.PrivateCounts,
+		Deadline:      f.Deadline,
+		MaxDeadline:   f.MaxDeadline,
+		DrainTimeout:  f.DrainTimeout,
+		Counts: regions.CountsConfig{
+			Videos: f.CountsVideos, RefreshAfter: f.CountsRefresh, MaxAge: f.CountsMaxAge, MaxStale: f.CountsMaxStale,
+		},
+	}, nil
+}
+
+func (c *serveCmd) secret() []byte {
+	if c.DevSecret {
+		return []byte(devSecret)
+	}
+	return []byte(c.JWTSecret)
+}
+
+// peersConfig returns nil if the node runs alone.
+func (n *node) peersConfig() (*regions.PeersConfig, error) {
+	if n.flags.alone() {
+		return nil, nil
+	}
+	ca, caErr := readPEM("--peer-ca", n.flags.PeerCA)
+	cert, certErr := readPEM("--peer-cert", n.flags.PeerCert)
+	key, keyErr := readPEM("--peer-key", n.flags.PeerKey)
+	return &regions.PeersConfig{
+		Listener: n.peers, CA: ca, Cert: cert, Key: key, Proxy: n.flags.PeerProxy, HopTimeout: n.flags.PeerTimeout,
+	}, errors.Join(caErr, certErr, keyErr)
+}
+
+func readPEM(flag, path string) ([]byte, error) {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usageErrorf("%s: %w", flag, err)
+	}
+	return pem, nil
+}
+
+// run serves until ctx ends or a part fails. It ends in this order, each step
+// bounded by its owner: the node leaves the map, calls in flight finish, what
+// was accepted is committed, gossip stops. The pool is closed by close.
+func (n *node) run(ctx context.Context) error {
+	detached := context.WithoutCancel(ctx)
+	committing, stopCommitting := context.WithCancel(detached)
+	defer stopCommitting()
+	gossiping, stopGossip := context.WithCancel(detached)
+	defer stopGossip()
+
+	g, serving := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer stopCommitting()
+		return n.server.Run(serving)
+	})
+	g.Go(func() error {
+		defer stopGossip()
+		return n.store.Run(committing)
+	})
+	if n.gossip != nil {
+		g.Go(func() error { return n.gossip.Run(gossiping) })
+	}
+	g.Go(func() error { return n.announce(serving) })
+	err := g.Wait()
+	n.log.Info("stopped", zap.Error(err))
+	return err
+}
+
+// announce says that the node serves: its listeners are open. It runs beside
+// the server, whose first calls wait in the listener's backlog at worst.
+func (n *node) announce(ctx context.Context) error {
+	fields := []zap.Field{zap.String("listen", n.front.Addr().String())}
+	if n.gossip != nil {
+		addr, err := n.gossip.Addr(ctx)
+		if err != nil {
+			return nil //nolint:nilerr // stopped before gossip was up; what stopped it is the error
+		}
+		n.gossip.SetState(routing.Ready)
+		fields = append(fields, zap.String("peer_listen", n.peers.Addr().String()), zap.String("gossip_listen", addr))
+	}
+	n.log.Info("serving", fields...)
+	return nil
+}
+
+// newLogger logs to w. Both words were checked by the command line.
+func newLogger(w io.Writer, format, level string) *zap.Logger {
+	encoding := zap.NewProductionEncoderConfig()
+	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
+	encoder := zapcore.NewJSONEncoder(encoding)
+	if format == "console" {
+		encoding.EncodeLevel = zapcore.CapitalLevelEncoder
+		encoder = zapcore.NewConsoleEncoder(encoding)
+	}
+	enabled, err := zapcore.ParseLevel(level)
+	if err != nil {
+		enabled = zapcore.InfoLevel
+	}
+	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), enabled))
+}
