@@ -101,9 +101,19 @@ func newParser(ctx context.Context, std streams, exit func(int)) (*kong.Kong, er
 		kong.Name("likewise"),
 		kong.Description(description),
 		kong.ExplicitGroups([]kong.Group{
+			// Of commands.
 			{Key: "try", Title: "Try it:"},
 			{Key: "use", Title: "Use it:"},
 			{Key: "node", Title: "Run it:"},
+			// Of flags.
+			{Key: "self", Title: "This node:"},
+			{Key: "auth", Title: "Who may call:"},
+			{Key: "cluster", Title: "Other nodes:"},
+			{Key: "limits", Title: "Limits:"},
+			{Key: "counts", Title: "Cache of counts:"},
+			{Key: "stage", Title: "Regions:"},
+			{Key: "database", Title: "Database:"},
+			{Key: "traffic", Title: "Traffic:"},
 		}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 		kong.Configuration(loadConfig),

@@ -16,7 +16,7 @@ import (
 )
 
 type demoCmd struct {
-	Regions   []string      `default:"eu,us,ap" placeholder:"R,…" group:"stage" help:"Names of the regions. Default ${default}."`
+	Regions   []string      `default:"eu,us,ap" placeholder:"R" group:"stage" help:"Names of the regions. Default ${default}."`
 	Nodes     int           `default:"2" placeholder:"N" group:"stage" help:"Nodes in each region. Default ${default}."`
 	RTT       time.Duration `name:"rtt" default:"40ms" group:"stage" help:"Round trip of a call between two regions; 0: none. The ways to the database and of gossip are not delayed. Default ${default}."`
 	FirstPort int           `default:"8080" placeholder:"PORT" group:"stage" help:"Port of the first node; the others follow. 0, or if one of them is taken: free ports. Default ${default}."`

@@ -12,7 +12,7 @@ import (
 
 type migrateCmd struct {
 	DatabaseURL string   `required:"" placeholder:"URL" help:"The writer's database: postgres://user:password@host:port/name."`
-	Regions     []string `required:"" placeholder:"R,…" help:"The regions, by name. On a new database each becomes the home of an equal, contiguous range of the 256 slots; where there is a topology already, it stays."`
+	Regions     []string `required:"" placeholder:"R" help:"The regions, by name. On a new database each becomes the home of an equal, contiguous range of the 256 slots; where there is a topology already, it stays."`
 }
 
 func (*migrateCmd) Help() string {
@@ -20,6 +20,12 @@ func (*migrateCmd) Help() string {
 
 Example:
   likewise migrate --database-url postgres://likewise@db/likewise --regions eu,us,ap`
+}
+
+// Validate is called by kong.
+func (c *migrateCmd) Validate() error {
+	_, err := contiguous(c.Regions)
+	return err
 }
 
 func (c *migrateCmd) Run(ctx context.Context, std streams) error {
@@ -57,7 +63,7 @@ func contiguous(regions []string) ([storage.Slots]string, error) {
 	}
 	homes := routing.Contiguous(named)
 	if _, err := routing.NewTopology(1, homes); err != nil {
-		return [storage.Slots]string{}, &statusError{statusUsage, fmt.Errorf("--regions: %w", err)}
+		return [storage.Slots]string{}, fmt.Errorf("--regions: %w", err)
 	}
 	return slotNames(homes), nil
 }

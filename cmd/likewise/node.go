@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -132,9 +131,9 @@ func (n *node) newGossip(ctx context.Context, initial routing.Topology) (*routin
 	if n.flags.alone() {
 		return nil, nil
 	}
-	key, err := base64.StdEncoding.DecodeString(n.flags.GossipKey)
+	key, err := n.flags.gossipKey()
 	if err != nil {
-		return nil, usageErrorf("--gossip-key: want 16, 24 or 32 bytes in base64: %w", err)
+		return nil, err
 	}
 	self := n.self()
 	incarnation, err := n.store.NextIncarnation(ctx, self.Name)

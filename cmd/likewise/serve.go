@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/url"
@@ -12,19 +13,19 @@ import (
 )
 
 type serveCmd struct {
-	Region      string `required:"" placeholder:"R" group:"node" help:"The region in which this node runs: one of those that the database was migrated with."`
-	Name        string `placeholder:"N" group:"node" help:"The node's name, unique among all that run; it should stay the same over restarts, as slots follow it. Default: the host's name."`
-	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" group:"node" help:"host:port for users, who call by Connect, gRPC or JSON, over HTTP/1.1 or HTTP/2 without TLS; also /metrics, health and reflection. Port 0 takes a free one. Default ${default}."`
-	DatabaseURL string `required:"" placeholder:"URL" group:"node" help:"The writer's database: postgres://user:password@host:port/name."`
-	LogFormat   string `default:"json" enum:"json,console" group:"node" help:"json or console. Default ${default}."`
-	LogLevel    string `default:"info" enum:"debug,info,warn,error" group:"node" help:"debug, info, warn or error. Default ${default}."`
+	Region      string `required:"" placeholder:"R" group:"self" help:"The region in which this node runs: one of those that the database was migrated with."`
+	Name        string `placeholder:"N" group:"self" help:"The node's name, unique among all that run; it should stay the same over restarts, as slots follow it. Default: the host's name."`
+	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" group:"self" help:"host:port for users, who call by Connect, gRPC or JSON, over HTTP/1.1 or HTTP/2 without TLS; also /metrics, health and reflection. Port 0 takes a free one. Default ${default}."`
+	DatabaseURL string `required:"" placeholder:"URL" group:"self" help:"The writer's database: postgres://user:password@host:port/name."`
+	LogFormat   string `default:"json" enum:"json,console" group:"self" help:"json or console. Default ${default}."`
+	LogLevel    string `default:"info" enum:"debug,info,warn,error" group:"self" help:"debug, info, warn or error. Default ${default}."`
 
 	JWTSecret     string        `placeholder:"SECRET" group:"auth" help:"Secret of the callers' bearer tokens: JWT, HS256, with the user's id as sub. At least 32 bytes. Better given in the environment than on the command line, where every user of the machine reads it."`
 	DevSecret     bool          `group:"auth" help:"Use a secret that everybody knows, so that \"likewise token\" mints tokens for anybody. Never where others can call."`
 	JWTLeeway     time.Duration `default:"30s" group:"auth" help:"By how much the clocks of this node and of the tokens' issuer may differ. 0 takes the default, ${default}."`
 	PrivateCounts bool          `group:"auth" help:"Ask for a token before answering counts as well. Default: counts are public."`
 
-	Join            []string      `placeholder:"ADDR,…" group:"cluster" help:"Gossip addresses of other nodes, host:port. They are joined again and again for as long as this node runs, so they need not be up. None, and no --gossip-listen: the node runs alone, without gossip and without a peers' listener, and migrates its database itself."`
+	Join            []string      `placeholder:"ADDR" group:"cluster" help:"Gossip addresses of other nodes, host:port. They are joined again and again for as long as this node runs, so they need not be up. None, and no --gossip-listen: the node runs alone, without gossip and without a peers' listener, and migrates its database itself."`
 	GossipListen    string        `placeholder:"ADDR" group:"cluster" help:"IP:port for gossip, by TCP and UDP. Port 0 takes a free one. Default: 0.0.0.0:7946 if --join is given."`
 	GossipAdvertise string        `placeholder:"ADDR" group:"cluster" help:"IP or IP:port at which others reach --gossip-listen. Default: the address that was bound."`
 	GossipKey       string        `placeholder:"BASE64" group:"cluster" help:"Encrypts gossip: 16, 24 or 32 random bytes in base64, the same on every node (\"openssl rand -base64 32\")."`
@@ -101,11 +102,16 @@ func (c *serveCmd) validatePeers() error {
 			errs = append(errs, fmt.Errorf("%s: is needed with --join and --gossip-listen", flag))
 		}
 	}
+	if _, err := c.gossipKey(); err != nil {
+		errs = append(errs, fmt.Errorf("--gossip-key: want 16, 24 or 32 bytes in base64: %w", err))
+	}
 	if c.alone() && c.PeerListen != "" {
 		errs = append(errs, errors.New("--peer-listen: means nothing without --join or --gossip-listen"))
 	}
 	return errors.Join(errs...)
 }
+
+func (c *serveCmd) gossipKey() ([]byte, error) { return base64.StdEncoding.DecodeString(c.GossipKey) }
 
 func (c *serveCmd) withDefaults() (serveCmd, error) {
 	d := *c

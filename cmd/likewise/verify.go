@@ -19,7 +19,7 @@ type verifyCmd struct {
 
 	All         bool     `help:"Every video with a reaction or a count."`
 	DatabaseURL string   `placeholder:"URL" help:"The writer's database. Default: that of the running demo."`
-	Addr        []string `placeholder:"ADDR,…" help:"host:port of the nodes whose shown counts are compared. Default: all nodes of the running demo."`
+	Addr        []string `placeholder:"ADDR" help:"host:port of the nodes whose shown counts are compared. Default: all nodes of the running demo."`
 	Token       string   `placeholder:"JWT" help:"A bearer token, where counts are private."`
 	JSON        bool     `name:"json" help:"Print JSON, one object per video and node that differs or was asked for by name, and a summary."`
 }
