@@ -127,7 +127,7 @@ serve:
   region: section
   name: file
   join: [a:1, b:2]
-  gossip-key: k
+  gossip-key: MDEyMzQ1Njc4OWFiY2RlZg==
   peer-ca: a
   peer-cert: b
   peer-key: c

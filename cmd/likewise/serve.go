@@ -102,8 +102,8 @@ func (c *serveCmd) validatePeers() error {
 			errs = append(errs, fmt.Errorf("%s: is needed with --join and --gossip-listen", flag))
 		}
 	}
-	if _, err := c.gossipKey(); err != nil {
-		errs = append(errs, fmt.Errorf("--gossip-key: want 16, 24 or 32 bytes in base64: %w", err))
+	if _, err := c.gossipKey(); c.GossipKey != "" && err != nil {
+		errs = append(errs, err)
 	}
 	if c.alone() && c.PeerListen != "" {
 		errs = append(errs, errors.New("--peer-listen: means nothing without --join or --gossip-listen"))
@@ -111,7 +111,13 @@ func (c *serveCmd) validatePeers() error {
 	return errors.Join(errs...)
 }
 
-func (c *serveCmd) gossipKey() ([]byte, error) { return base64.StdEncoding.DecodeString(c.GossipKey) }
+func (c *serveCmd) gossipKey() ([]byte, error) {
+	key, err := base64.StdEncoding.DecodeString(c.GossipKey)
+	if n := len(key); err != nil || n != 16 && n != 24 && n != 32 {
+		return nil, errors.New("--gossip-key: want 16, 24 or 32 bytes in base64, such as \"openssl rand -base64 32\" prints")
+	}
+	return key, nil
+}
 
 func (c *serveCmd) withDefaults() (serveCmd, error) {
 	d := *c
