@@ -36,7 +36,8 @@ test-negative: ## Switch each guard off and see that its test notices
 		| xargs -rn1 dirname | sort -u | sed 's|^|./|'); \
 	test -n "$$packages" || { echo "no negative control found: each guard needs one" >&2; exit 1; }; \
 	echo go test -race -count=1 -tags unguarded -run Negative $$packages; \
-	go test -race -count=1 -tags unguarded -run Negative $$packages
+	go test -race -count=1 -tags unguarded -run Negative $$packages \
+		| awk '{ print } /no tests to run/ { missing = 1 } END { exit missing }'
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need no service, in seconds
