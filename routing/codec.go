@@ -25,9 +25,6 @@ const (
 	maxNodes = 1024
 	// minNodeSize is the fewest bytes that a node takes: eight fields of a byte.
 	minNodeSize = 8
-	// maxNodeSize is the most: two names, two addresses with a length of two
-	// bytes, three uvarints and the state.
-	maxNodeSize = 1 + maxNodeName + 1 + maxRegion + 2*(2+maxAddr) + 3*binary.MaxVarintLen64 + 1
 )
 
 var (
@@ -54,7 +51,7 @@ func appendNode(buf []byte, n Node) []byte {
 	buf = binary.AppendUvarint(buf, n.Incarnation)
 	buf = binary.AppendUvarint(buf, n.Seq)
 	buf = append(buf, byte(n.State))
-	return binary.AppendUvarint(buf, uint64(n.TopologyEpoch))
+	return binary.AppendUvarint(buf, uint64(n.TopologyEpoch)) //nolint:gosec // a valid epoch is not negative
 }
 
 // decode reads a message. It returns valid nodes or an error, never some of the

@@ -3,6 +3,7 @@ package routing
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +54,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"nothing":                    {nil, errVersion},
 		"another version":            {[]byte{codecVersion + 1, 0}, errVersion},
 		"a cut message":              {good[:len(good)-1], errMalformed},
-		"bytes after the end":        {append(good[:len(good):len(good)], 0), errMalformed},
+		"bytes after the end":        {append(slices.Clip(good), 0), errMalformed},
 		"a count beyond the bytes":   {huge, errMalformed},
 		"an entry without a name":    {encode([]Node{{Region: "r", Incarnation: 1}}), errMalformed},
 		"an entry that says dead":    {encode([]Node{{Name: "a", Region: "r", Incarnation: 1, State: Dead}}), errMalformed},

@@ -251,9 +251,9 @@ func (c conflicts) NotifyConflict(existing, other *memberlist.Node) {
 // logWriter turns memberlist's lines, "[WARN] memberlist: …", into log entries.
 type logWriter struct{ log *zap.Logger }
 
-func newLogWriter(log *zap.Logger) logWriter {
+func newLogWriter(to *zap.Logger) logWriter {
 	never := zap.LevelEnablerFunc(func(zapcore.Level) bool { return false })
-	return logWriter{log: log.WithOptions(zap.AddStacktrace(never), zap.WithCaller(false))}
+	return logWriter{log: to.WithOptions(zap.AddStacktrace(never), zap.WithCaller(false))}
 }
 
 func (w logWriter) Write(line []byte) (int, error) {

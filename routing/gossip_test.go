@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -207,9 +208,8 @@ func TestALongCutDoesNotHealWithoutRejoining(t *testing.T) {
 
 func TestATopologyEpochSpreads(t *testing.T) {
 	t.Parallel()
-	old, moved := threeRegions(t, 1), Topology{}
-	homes := Contiguous([]Region{"a", "b"})
-	moved, err := NewTopology(2, homes)
+	old := threeRegions(t, 1)
+	moved, err := NewTopology(2, Contiguous([]Region{"a", "b"}))
 	require.NoError(t, err)
 
 	// The database holds the new topology; reads of node-3 fail, lag, and then
@@ -380,7 +380,7 @@ func TestMemberlistsLinesBecomeLogEntries(t *testing.T) {
 	var got []string
 	for _, e := range logs.All() {
 		require.Equal(t, "memberlist", e.Message)
-		got = append(got, e.Level.String()+" "+e.ContextMap()["detail"].(string))
+		got = append(got, fmt.Sprint(e.Level, " ", e.ContextMap()["detail"]))
 	}
 	require.Equal(t, []string{"debug a", "warn b", "warn c", "info d"}, got)
 }

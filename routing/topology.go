@@ -101,7 +101,7 @@ func (t Topology) LowestSlot(r Region) (Slot, bool) {
 		return 0, false
 	}
 	i := slices.Index(t.homes[:], r)
-	return Slot(max(i, 0)), i >= 0
+	return Slot(max(i, 0)), i >= 0 //nolint:gosec // an index of 256 slots
 }
 
 // validName reports whether s is 1 to limit of the characters that names of

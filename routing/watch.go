@@ -58,7 +58,7 @@ func (g *Gossip) SetState(s State) { g.setState(s, nil) }
 
 func (g *Gossip) setState(s State, sent func()) {
 	if s > Leaving {
-		panic("routing: no node says " + s.String() + " of itself")
+		panic("routing: no node says " + s.String() + " of itself") //nolint:forbidigo // the owner passes one of three constants
 	}
 	g.update(func(known *members) bool {
 		g.broadcast(known.say(func(n *Node) { n.State = s }), sent)
