@@ -78,8 +78,10 @@ func (c *cluster) readExisting() error {
 }
 
 // create makes the cluster with initdb. Scratch is a folder that the account
-// can reach.
-func (c *cluster) create(ctx context.Context, p programs, scratch string, d Durability) error {
+// can reach. A cluster that need not outlive a crash of the machine right
+// after its making is not synced, which takes seconds on a busy disk; what is
+// committed later waits for the disk or not as usual.
+func (c *cluster) create(ctx context.Context, p programs, scratch string, keep bool) error {
 	if err := c.makeFolder(); err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func (c *cluster) create(ctx context.Context, p programs, scratch string, d Dura
 		"--pgdata=" + c.dir, "--username=" + superuser, "--pwfile=" + secret,
 		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C",
 	}
-	if d == Volatile {
+	if !keep {
 		args = append(args, "--no-sync")
 	}
 	if err := c.run(ctx, p.initdb(), args, filepath.Join(scratch, "initdb.log")); err != nil {

@@ -31,7 +31,7 @@ type Server struct {
 
 	// The rest is zero for a server that was given.
 	child   *process.Process
-	scratch string // removed by Close
+	scratch *scratch // removed by Close
 }
 
 // Start finds or starts a server and returns once it answers. The caller
@@ -48,7 +48,7 @@ func start(ctx context.Context, o Options, from source) (*Server, error) {
 	if o.URL != "" {
 		return adopt(ctx, o)
 	}
-	scratch, err := makeScratch()
+	scratch, err := newScratch()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func adopt(ctx context.Context, o Options) (*Server, error) {
 func (s *Server) start(ctx context.Context, from source) error {
 	dir := s.options.DataDir
 	if dir == "" {
-		dir = filepath.Join(s.scratch, "data")
+		dir = filepath.Join(s.scratch.dir, "data")
 	}
 	c, err := openCluster(dir)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Server) start(ctx context.Context, from source) error {
 		if c.owner, err = serverAccount(0, false); err != nil {
 			return err
 		}
-		if err := c.create(ctx, p, s.scratch, s.options.Durability); err != nil {
+		if err := c.create(ctx, p, s.scratch.dir, s.options.DataDir != "" && s.options.Durability == Durable); err != nil {
 			return err
 		}
 	}
@@ -246,8 +246,8 @@ func (s *Server) Close(ctx context.Context) error {
 	if s.child != nil {
 		err = s.stop(ctx)
 	}
-	if s.scratch != "" {
-		err = errors.Join(err, os.RemoveAll(s.scratch))
+	if s.scratch != nil {
+		err = errors.Join(err, s.scratch.remove())
 	}
 	return err
 }
@@ -258,32 +258,16 @@ func (s *Server) stop(ctx context.Context) error {
 		return nil // a fault test may have killed it
 	default:
 	}
-	// SIGINT is PostgreSQL's fast shutdown: roll back, checkpoint, end.
-	if err := s.child.Stop(ctx, syscall.SIGINT, s.options.StopTimeout); err != nil {
+	// SIGINT is PostgreSQL's fast shutdown: roll back, checkpoint, end. The
+	// immediate one, SIGQUIT, saves the checkpoint of data that is removed.
+	sig := syscall.SIGINT
+	if s.options.DataDir == "" {
+		sig = syscall.SIGQUIT
+	}
+	if err := s.child.Stop(ctx, sig, s.options.StopTimeout); err != nil {
 		return fmt.Errorf("stopping PostgreSQL: %w", err)
 	}
 	return nil
-}
-
-// makeScratch makes a temporary folder that another account can pass through
-// by knowing its name. If TMPDIR is closed to others, it lies in /tmp.
-func makeScratch() (string, error) {
-	owner, err := serverAccount(0, false)
-	if err != nil {
-		return "", err
-	}
-	parent := os.TempDir()
-	if owner.canReach(filepath.Join(parent, "x")) != nil {
-		parent = "/tmp"
-	}
-	dir, err := os.MkdirTemp(parent, "likewise-postgres-")
-	if err != nil {
-		return "", fmt.Errorf("making a temporary folder: %w", err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // to be passed through
-		return "", fmt.Errorf("opening the temporary folder: %w", err)
-	}
-	return dir, nil
 }
 
 func portIsFree(ctx context.Context, port int) bool {

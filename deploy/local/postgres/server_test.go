@@ -105,7 +105,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 
 	require.NoError(t, s.Close(t.Context()), "a connected client does not hold it up")
 	require.True(t, gone(s.Pid()))
-	require.NoDirExists(t, s.scratch)
+	require.NoDirExists(t, s.scratch.dir)
 	require.NoError(t, s.Close(t.Context()), "closing again does nothing")
 }
 
@@ -123,7 +123,7 @@ func TestCloseKillsAServerThatHangs(t *testing.T) {
 	require.NoError(t, syscall.Kill(backend, syscall.SIGKILL))
 	require.ErrorContains(t, err, "was killed")
 	require.True(t, gone(s.Pid()))
-	require.NoDirExists(t, s.scratch)
+	require.NoDirExists(t, s.scratch.dir)
 }
 
 func TestDataIsKeptBetweenRuns(t *testing.T) {
@@ -185,8 +185,31 @@ func TestCancelledStartLeavesNothing(t *testing.T) {
 // that is closed.
 func tempDir(t *testing.T) string {
 	t.Helper()
-	dir, err := makeScratch()
+	s, err := newScratch()
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	t.Cleanup(func() { require.NoError(t, s.remove()) })
+	dir := filepath.Join(s.dir, "test")
+	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // to be reached by any account
 	return dir
+}
+
+func TestSweepTakesWhatAKilledProcessLeft(t *testing.T) {
+	t.Parallel()
+	parent := t.TempDir()
+	folder := func(name string) *scratch {
+		s := &scratch{dir: filepath.Join(parent, scratchPrefix+name)}
+		require.NoError(t, os.Mkdir(s.dir, 0o700))
+		return s
+	}
+	held, left, starting := folder("held"), folder("left"), folder("starting")
+	require.NoError(t, held.open())
+	require.NoError(t, left.open())
+	require.NoError(t, left.lock.Close(), "as the system does for a process that ended")
+
+	sweep(parent)
+	require.DirExists(t, held.dir)
+	require.DirExists(t, starting.dir, "it has no lock yet")
+	require.NoDirExists(t, left.dir)
+	require.NoError(t, held.remove())
+	require.NoError(t, held.remove())
 }
