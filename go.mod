@@ -3,36 +3,38 @@ module likewise
 go 1.26.0
 
 require (
-	buf.build/go/protovalidate v1.4.0
-	connectrpc.com/connect v1.21.1
-	connectrpc.com/grpchealth v1.5.0
-	connectrpc.com/grpcreflect v1.3.1
-	connectrpc.com/validate v0.9.0
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
-	github.com/alecthomas/kong v1.17.0
-	github.com/alecthomas/kong-yaml v0.2.0
-	github.com/anishathalye/porcupine v1.3.1
-	github.com/cenkalti/backoff/v5 v5.0.3
-	github.com/cockroachdb/cockroach-go/v2 v2.4.2
-	github.com/fergusstrange/embedded-postgres v1.34.0
-	github.com/golang-jwt/jwt/v5 v5.3.1
-	github.com/hashicorp/memberlist v0.7.0
-	github.com/jackc/pgx/v5 v5.12.0
-	github.com/maypok86/otter/v2 v2.4.0
-	github.com/prometheus/client_golang v1.25.0
-	github.com/stretchr/testify v1.12.1
-	go.uber.org/goleak v1.3.0
-	go.uber.org/zap v1.28.0
-	golang.org/x/sync v0.25.0
-	golang.org/x/term v0.48.0
-	golang.org/x/time v0.16.0
-	google.golang.org/grpc v1.85.0
-	google.golang.org/protobuf v1.36.12
-	pgregory.net/rapid v1.3.0
+	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2 // the rules in our .proto files, as Go
+	connectrpc.com/connect v1.21.1 // RPC: Connect and gRPC on one port, over net/http
+	connectrpc.com/grpchealth v1.5.0 // the standard health service
+	connectrpc.com/grpcreflect v1.3.1 // reflection, so that grpcurl needs no .proto
+	connectrpc.com/validate v0.9.0 // checks requests by the rules in the .proto files
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0 // percentiles of the traffic in bounded memory
+	github.com/alecthomas/kong v1.17.0 // the command line: a struct is its documentation
+	github.com/alecthomas/kong-yaml v0.2.0 // the same flags from a YAML file
+	github.com/anishathalye/porcupine v1.3.1 // tests: checks that a history is linearizable
+	github.com/cenkalti/backoff/v5 v5.0.3 // waits between retries, with jitter
+	github.com/cockroachdb/cockroach-go/v2 v2.4.2 // drives the retry loop by the database's own error classes
+	github.com/fergusstrange/embedded-postgres v1.34.0 // fetches PostgreSQL for the demo where no package is installed
+	github.com/golang-jwt/jwt/v5 v5.3.1 // verifies bearer tokens
+	github.com/google/uuid v1.6.0 // ids of attempts, in the type that the database has
+	github.com/hashicorp/memberlist v0.7.0 // gossip: who is alive, encrypted
+	github.com/jackc/pgx/v5 v5.12.0 // PostgreSQL and CockroachDB, with pipelined batches
+	github.com/maypok86/otter/v2 v2.4.0 // a bounded cache without a lock
+	github.com/prometheus/client_golang v1.25.0 // metrics
+	github.com/stretchr/testify v1.12.1 // tests: require
+	go.uber.org/goleak v1.3.0 // tests: no goroutine is left behind
+	go.uber.org/zap v1.28.0 // structured logs
+	golang.org/x/sync v0.25.0 // errgroup: Run returns when all it started has ended
+	golang.org/x/term v0.48.0 // the demo's live line, only where there is a terminal
+	golang.org/x/time v0.16.0 // bounds the rate of traffic and of repeated log lines
+	google.golang.org/grpc v1.85.0 // tests: a gRPC client that is not ours
+	google.golang.org/protobuf v1.36.12 // the wire format, and the generated code
+	gopkg.in/yaml.v3 v3.0.1 // reports keys of the YAML file that are no flag
+	pgregory.net/rapid v1.3.0 // tests: laws as properties, with shrinking
 )
 
 require (
-	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2 // indirect
+	buf.build/go/protovalidate v1.4.0 // indirect
 	cel.dev/cel-go v0.32.0 // indirect
 	cel.dev/expr v0.25.3 // indirect
 	connectrpc.com/connect/v2 v2.0.0 // indirect
@@ -40,7 +42,6 @@ require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/google/btree v1.1.3 // indirect
-	github.com/google/uuid v1.6.0 // indirect
 	github.com/hashicorp/errwrap v1.1.0 // indirect
 	github.com/hashicorp/go-immutable-radix v1.3.1 // indirect
 	github.com/hashicorp/go-metrics v0.7.0 // indirect
@@ -68,7 +69,6 @@ require (
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260819154853-08b0e4226688 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260819154853-08b0e4226688 // indirect
-	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 
 tool (
