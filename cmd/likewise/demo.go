@@ -16,10 +16,9 @@ import (
 )
 
 type demoCmd struct {
-	Regions   []string      `default:"eu,us,ap" placeholder:"R" group:"stage" help:"Names of the regions. Default ${default}."`
-	Nodes     int           `default:"2" placeholder:"N" group:"stage" help:"Nodes in each region. Default ${default}."`
-	RTT       time.Duration `name:"rtt" default:"40ms" group:"stage" help:"Round trip of a call between two regions; 0: none. The ways to the database and of gossip are not delayed. Default ${default}."`
-	FirstPort int           `default:"8080" placeholder:"PORT" group:"stage" help:"Port of the first node; the others follow. 0, or if one of them is taken: free ports. Default ${default}."`
+	Regions []string      `default:"eu,us,ap" placeholder:"R" group:"stage" help:"Names of the regions. Default ${default}."`
+	Nodes   int           `default:"2" placeholder:"N" group:"stage" help:"Nodes in each region. Default ${default}."`
+	RTT     time.Duration `name:"rtt" default:"40ms" group:"stage" help:"Round trip of a call between two regions; 0: none. The ways to the database and of gossip are not delayed. Default ${default}."`
 
 	Data            string `placeholder:"DIR" type:"path" group:"database" help:"Keep PostgreSQL's data here, for the next demo. Default: a temporary folder."`
 	PostgresURL     string `placeholder:"URL" group:"database" help:"Use this running PostgreSQL, with a database of the demo's own that is dropped at the end. Default: start one."`
@@ -61,9 +60,6 @@ func (c *demoCmd) Validate() error {
 	if c.Nodes < 1 || len(c.Regions) < 1 {
 		errs = append(errs, errors.New("--nodes, --regions: at least one is needed"))
 	}
-	if c.FirstPort < 0 || c.FirstPort+c.Nodes*len(c.Regions) > 65536 {
-		errs = append(errs, errors.New("--first-port: want 0, or a port with enough ports above it"))
-	}
 	return errors.Join(errs...)
 }
 
@@ -101,7 +97,6 @@ func (c *demoCmd) config(std streams) (demo.Config, error) {
 		Regions:        c.Regions,
 		NodesPerRegion: c.Nodes,
 		RTT:            c.RTT,
-		FirstPort:      c.FirstPort,
 		Postgres:       postgres.Options{URL: c.PostgresURL, BinDir: c.PostgresBin, DataDir: c.Data, InstallPackages: c.InstallPackages},
 		Duration:       c.Duration,
 		Rate:           rate,

@@ -6,23 +6,29 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"likewise/e2e/traffic"
+	likewisev1 "likewise/proto/likewise/v1"
 	"likewise/proto/likewise/v1/likewisev1connect"
 	"likewise/storage"
 )
 
 const (
-	// Parallel is how many connections to one node an audit keeps busy.
-	Parallel = 64
-	// page is how many videos are checked at once.
+	// Parallel is how many videos are looked at at once.
+	Parallel = 8
+	// page is how many videos are listed at once.
 	page = 500
-	// looks is how often a video that differs is looked at again: under
-	// traffic, what is shown and what is recounted are of different moments.
-	looks = 5
-	// pauseBetweenLooks gives a cache time to load anew.
-	pauseBetweenLooks = 200 * time.Millisecond
+	// looks is how often a video that is not found right is looked at.
+	looks = 10
+	// pauseBetweenLooks gives a burst of writes time to pass.
+	pauseBetweenLooks = 50 * time.Millisecond
+	// callTimeout bounds one read of counts.
+	callTimeout = 10 * time.Second
 )
 
 // Door is a node's front door.
@@ -46,6 +52,10 @@ type Row struct {
 	Stored  Tally   `json:"stored"`
 	Recount Tally   `json:"recount"`
 	Shown   []Shown `json:"shown"`
+	// Changing means that the reactions changed at every look, so that what is
+	// shown and what is recounted are of different moments and prove nothing.
+	// Stored and Recount are of one moment and compare even so.
+	Changing bool `json:"changing,omitempty"`
 }
 
 // Right reports whether a node shows what a recount gives, and so does what is
@@ -61,10 +71,14 @@ func (r Row) right() bool {
 	return r.Stored == r.Recount
 }
 
+// wrong reports whether the row proves a fault.
+func (r Row) wrong() bool { return r.Stored != r.Recount || !r.Changing && !r.right() }
+
 // Report is the outcome of a check.
 type Report struct {
 	Checked int
-	// Rows holds each video that was asked for by name, and each that differs.
+	// Rows holds each video that was asked for by name, and each that was not
+	// found right.
 	Rows []Row
 }
 
@@ -72,18 +86,28 @@ type Report struct {
 func (r Report) Wrong() []Row {
 	wrong := []Row{} // an empty list in JSON, not null
 	for _, row := range r.Rows {
-		if !row.right() {
+		if row.wrong() {
 			wrong = append(wrong, row)
 		}
 	}
 	return wrong
 }
 
+// Changing is how many videos changed too fast to compare what is shown.
+func (r Report) Changing() int {
+	n := 0
+	for _, row := range r.Rows {
+		if row.Changing {
+			n++
+		}
+	}
+	return n
+}
+
 // Differences is how many videos differ.
 func (r Report) Differences() int { return len(r.Wrong()) }
 
 type store interface {
-	Now(context.Context) (time.Time, error)
 	Recount(context.Context, storage.VideoID) (storage.Recount, error)
 	Videos(ctx context.Context, after storage.VideoID, limit int) ([]storage.VideoID, error)
 }
@@ -121,76 +145,80 @@ func (a *Auditor) All(ctx context.Context, progress func(int)) (Report, error) {
 			return all, err
 		}
 		all.Checked += report.Checked
-		all.Rows = append(all.Rows, report.Wrong()...)
+		all.Rows = append(all.Rows, slices.DeleteFunc(report.Rows, Row.right)...)
 		after = videos[len(videos)-1]
 		progress(all.Checked)
 	}
 }
 
-// Videos checks the videos. One that differs is looked at again, a few times.
+// Videos checks the videos. Each is looked at until it is found right, a few
+// times at most: under traffic, what is shown and what is recounted are of
+// different moments.
 func (a *Auditor) Videos(ctx context.Context, videos []storage.VideoID) (Report, error) {
 	report := Report{Checked: len(videos), Rows: make([]Row, len(videos))}
-	open := indexes(len(videos))
-	for look := 0; look < looks && len(open) > 0; look++ {
-		if look > 0 {
-			pause(ctx, pauseBetweenLooks)
-		}
-		if err := a.look(ctx, videos, open, report.Rows); err != nil {
-			return Report{}, err
-		}
-		open = stillWrong(report.Rows, open)
-	}
-	return report, nil
-}
-
-func indexes(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
-func stillWrong(rows []Row, open []int) []int {
-	var wrong []int
-	for _, i := range open {
-		if !rows[i].right() {
-			wrong = append(wrong, i)
-		}
-	}
-	return wrong
-}
-
-// look fills in the rows of the open videos: what is shown as of now or later,
-// and then what is stored and recounted.
-func (a *Auditor) look(ctx context.Context, videos []storage.VideoID, open []int, rows []Row) error {
-	now, err := a.store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	names := make([]string, len(open))
-	for i, v := range open {
-		names[i] = string(videos[v])
-		rows[v] = Row{Video: names[i]}
-	}
-	for d, client := range a.clients {
-		shown, err := traffic.ShownBy(ctx, client, a.token, names, now)
-		if err != nil {
-			return fmt.Errorf("reading what %s shows: %w", a.doors[d].Name, err)
-		}
-		for _, v := range open {
-			tally := Tally(shown[rows[v].Video])
-			rows[v].Shown = append(rows[v].Shown, Shown{a.doors[d].Name, tally})
-		}
-	}
-	for _, v := range open {
-		recount, err := a.store.Recount(ctx, videos[v])
-		if err != nil {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(Parallel)
+	for i, video := range videos {
+		g.Go(func() (err error) {
+			report.Rows[i], err = a.video(ctx, video)
 			return err
-		}
-		rows[v].Stored, rows[v].Recount = Tally(recount.Stored), Tally(recount.Rows)
+		})
 	}
-	return nil
+	return report, g.Wait()
+}
+
+func (a *Auditor) video(ctx context.Context, video storage.VideoID) (Row, error) {
+	for look := 1; ; look++ {
+		row, err := a.look(ctx, video)
+		if err != nil || row.right() || look == looks {
+			return row, err
+		}
+		pause(ctx, pauseBetweenLooks)
+	}
+}
+
+// look recounts before and after it reads what is shown. If both are equal,
+// what is shown must be, too.
+func (a *Auditor) look(ctx context.Context, video storage.VideoID) (Row, error) {
+	before, err := a.store.Recount(ctx, video)
+	if err != nil {
+		return Row{}, err
+	}
+	shown, err := a.shown(ctx, string(video))
+	if err != nil {
+		return Row{}, err
+	}
+	after, err := a.store.Recount(ctx, video)
+	if err != nil {
+		return Row{}, err
+	}
+	return Row{
+		Video: string(video), Shown: shown, Changing: before != after,
+		Stored: Tally(after.Stored), Recount: Tally(after.Rows),
+	}, nil
+}
+
+// shown asks every door at once, and past its cache: a staleness of 0 is met by
+// a load only that begins after the question came.
+func (a *Auditor) shown(ctx context.Context, video string) ([]Shown, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	shown := make([]Shown, len(a.doors))
+	g, ctx := errgroup.WithContext(ctx)
+	for i, client := range a.clients {
+		g.Go(func() error {
+			reply, err := client.GetCounts(traffic.WithToken(ctx, a.token), &likewisev1.GetCountsRequest{
+				VideoId: video, MaxStaleness: durationpb.New(0),
+			})
+			if err != nil {
+				return fmt.Errorf("asking %s for the counts of %q: %w", a.doors[i].Name, video, err)
+			}
+			counts := reply.GetCounts()
+			shown[i] = Shown{a.doors[i].Name, Tally{Likes: counts.GetLikes(), Dislikes: counts.GetDislikes()}}
+			return nil
+		})
+	}
+	return shown, g.Wait()
 }
 
 func pause(ctx context.Context, d time.Duration) {

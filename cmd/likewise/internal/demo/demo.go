@@ -30,9 +30,6 @@ type Config struct {
 	NodesPerRegion int
 	// RTT is the round trip between two regions. Zero: none.
 	RTT time.Duration
-	// FirstPort is the port of the first node, if it and the following ones
-	// are free. Zero: free ports.
-	FirstPort int
 	// Postgres says where the database comes from.
 	Postgres postgres.Options
 
