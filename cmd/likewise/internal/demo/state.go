@@ -103,10 +103,11 @@ func writeStateFile(path string, s State) (remove func() error, err error) {
 	return func() error { return errors.Join(os.Remove(path), madeDir()) }, nil
 }
 
-// makeDir makes a folder if there is none, and returns how to remove it in that
-// case. A failure shows when the file is written.
+// makeDir makes a folder, and the ones above it, if there is none. It returns
+// how to remove that one folder in this case. A failure shows when the file is
+// written.
 func makeDir(dir string) (remove func() error) {
-	if os.Mkdir(dir, 0o700) != nil {
+	if os.MkdirAll(filepath.Dir(dir), 0o700) != nil || os.Mkdir(dir, 0o700) != nil {
 		return func() error { return nil }
 	}
 	return func() error { return os.Remove(dir) }
