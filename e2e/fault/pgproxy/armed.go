@@ -3,6 +3,7 @@ package pgproxy
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // Outcome is what became of the COMMIT that a fault hit.
@@ -80,7 +81,14 @@ func (a *Armed) Outcome() Outcome {
 	}
 }
 
-func (a *Armed) hold() { a.holdOnce.Do(func() { close(a.tookHold) }) }
+func (a *Armed) hold() {
+	a.holdOnce.Do(func() {
+		close(a.tookHold)
+		if a.fault.Link == Dark && a.fault.After > 0 {
+			time.AfterFunc(a.fault.After, a.Heal)
+		}
+	})
+}
 
 func (a *Armed) settle(o Outcome) {
 	a.end.Do(func() {

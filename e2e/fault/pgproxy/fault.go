@@ -81,8 +81,9 @@ type Fault struct {
 	Client Client
 	// Link is what becomes of every connection.
 	Link Link
-	// After is when a late delivery happens by itself, or how much a slow link
-	// adds to each flush. 0 leaves a late delivery to [Armed.Heal].
+	// After is how long after it took hold a late delivery happens and a dark
+	// link heals by itself; 0 leaves that to [Armed.Heal]. For a slow link it is
+	// what each flush takes longer.
 	After time.Duration
 }
 
@@ -92,7 +93,8 @@ func (f Fault) On(n int) Fault {
 	return f
 }
 
-// HealAfter returns the fault with a late delivery after d.
+// HealAfter returns the fault with a late delivery, or the end of the darkness,
+// after d. It is not for [Delay].
 func (f Fault) HealAfter(d time.Duration) Fault {
 	f.After = d
 	return f
