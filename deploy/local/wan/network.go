@@ -42,9 +42,9 @@ type Network struct {
 	rtt RTT
 
 	mu      sync.Mutex
-	nodes   map[string]string // address → region; guarded by mu
-	links   map[Direction]*link
-	proxies []*proxy // guarded by mu
+	nodes   map[string]string   // address → region; guarded by mu
+	links   map[Direction]*link // guarded by mu
+	proxies []*proxy            // guarded by mu
 }
 
 // New returns a network without nodes.
