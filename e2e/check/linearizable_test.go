@@ -135,8 +135,8 @@ func TestGoodHistoriesPass(t *testing.T) {
 			set(like).expecting(3).under("k").changed(dislike, 4),
 		)},
 		"two at once under a key": {ops: []Op{
-			at(0, 100, set(like).under("k").changed(none, 1)),
-			at(0, 100, set(like).under("k").changed(none, 1)),
+			at(0, 100, set(like).under("other").changed(none, 1)),
+			at(0, 100, set(like).under("other").changed(none, 1)),
 			at(110, 120, get(like, 1)),
 		}},
 		"swept tombstone": {Options{Sweeps: true}, story(

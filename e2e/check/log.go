@@ -120,7 +120,7 @@ func (r *replayed) follow(c Change) {
 	if c.Previous == c.Next {
 		report("it changes nothing: %s", c.Next)
 	}
-	if !r.mayHave(c, before, known) {
+	if !mayFollow(c, before) {
 		report("its version is %d after %d", c.Version, before.Version)
 	}
 	if c.Previous != storage.None && c.CounterSlot != before.CounterSlot {
@@ -128,14 +128,13 @@ func (r *replayed) follow(c Change) {
 	}
 }
 
-// mayHave reports whether the change's version follows: one more than before,
-// or, for a new row, the offset.
-func (r *replayed) mayHave(c Change, before Row, known bool) bool {
-	isNew := c.Version == c.Offset && c.Version > before.Version
-	if !known {
-		return isNew
+// mayFollow reports whether the change's version follows: one more than before,
+// or, for a new row, the offset. Version 0 before is that of no row.
+func mayFollow(c Change, before Row) bool {
+	if before.Version > 0 && c.Version == before.Version+1 {
+		return true
 	}
-	return c.Version == before.Version+1 || before.Reaction == storage.None && isNew
+	return before.Reaction == storage.None && c.Version == c.Offset && c.Version > before.Version
 }
 
 // move applies a transition to a tally.

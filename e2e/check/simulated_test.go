@@ -23,7 +23,7 @@ type simulation struct {
 }
 
 // simulated draws a history that is right by construction.
-func simulated(t *rapid.T, sweeps bool) []Op {
+func simulated(t *rapid.T, o Options) []Op {
 	ops := make([]Op, rapid.IntRange(1, 14).Draw(t, "ops"))
 	for i := range ops {
 		ops[i] = drawOp(t)
@@ -36,7 +36,7 @@ func simulated(t *rapid.T, sweeps bool) []Op {
 	s := simulation{kept: map[string]Result{}}
 	for i := range ops {
 		s.offset += int64(rapid.IntRange(1, 3).Draw(t, "others"))
-		if sweeps && s.reaction == storage.None && rapid.Bool().Draw(t, "sweep") {
+		if o.Sweeps && s.reaction == storage.None && rapid.Bool().Draw(t, "sweep") {
 			s.version = 0
 		}
 		s.take(t, &ops[i])
@@ -106,12 +106,12 @@ func (s *simulation) meets(expected int64) bool {
 
 func TestWhatIsRightByConstructionPasses(t *testing.T) {
 	t.Parallel()
-	for name, sweeps := range map[string]bool{"with a sweeper": true, "without": false} {
+	for name, o := range map[string]Options{"with a sweeper": {Sweeps: true}, "without": {}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
-				ops := simulated(t, sweeps)
-				require.Empty(t, Report(Linearizable(ops, Options{Sweeps: sweeps})))
+				ops := simulated(t, o)
+				require.Empty(t, Report(Linearizable(ops, o)))
 				require.Empty(t, Report(Versions(ops)))
 			})
 		})
@@ -123,7 +123,7 @@ func TestWhatIsRightByConstructionPasses(t *testing.T) {
 func TestWrongLastAnswerIsFound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		ops := simulated(t, false)
+		ops := simulated(t, Options{})
 		highest := slices.MaxFunc(ops, func(a, b Op) int { return int(a.Result.Version - b.Result.Version) }).Result
 		if highest.Version == 0 {
 			return // nothing was acknowledged

@@ -86,6 +86,7 @@ func Open(t testing.TB, url string, options ...Option) *storage.Store {
 // runUntilEnd runs the store's committer. It does not end with the test's
 // context, so that other cleanups of the test can still write.
 func runUntilEnd(t testing.TB, store *storage.Store) {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- store.Run(ctx) }()
@@ -122,5 +123,6 @@ func Conn(t testing.TB, url string) *pgx.Conn {
 
 // cleanup returns a context for what is done after the test's own has ended.
 func cleanup(t testing.TB) (context.Context, context.CancelFunc) {
+	t.Helper()
 	return context.WithTimeout(context.WithoutCancel(t.Context()), stepTimeout)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // databaseURL is the server that all tests of this process use.
-var databaseURL string //nolint:gochecknoglobals // one server per test process
+var databaseURL string
 
 func TestMain(m *testing.M) {
 	os.Exit(runTests(m))
