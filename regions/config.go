@@ -242,7 +242,7 @@ func (p *PeersConfig) validate() error {
 func (p *PeersConfig) certificate() (tls.Certificate, error) {
 	cert, err := tls.X509KeyPair(p.Cert, p.Key)
 	if err != nil {
-		return tls.Certificate{}, fmt.Errorf("Peers.Cert and Peers.Key: want a PEM certificate and its PEM private key: %w", err)
+		return tls.Certificate{}, fmt.Errorf("Peers.Cert: want a PEM certificate whose private key is in Peers.Key: %w", err)
 	}
 	return cert, nil
 }

@@ -1,0 +1,526 @@
+package regions
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	likewisev1 "likewise/proto/likewise/v1"
+	"likewise/routing"
+	"likewise/storage"
+)
+
+// cluster is nodes with mutual TLS between them and one database behind them.
+// Users call the front node; the route of home's slot leads to home first, then
+// to second, then to front.
+type cluster struct {
+	front, home, second *node
+	user                storage.UserID
+}
+
+func startCluster(t *testing.T, options ...nodeOption) cluster {
+	t.Helper()
+	ca := newTestCA(t)
+	nodes := make(map[string]*node)
+	var entries []routing.Node
+	for _, name := range []string{"a", "b", "c"} {
+		options := append([]nodeOption{func(cfg *Config, _ *Deps) { cfg.Peers = ca.peersConfig(t) }}, options...)
+		nodes[name] = startNode(t, name, options...)
+		entries = append(entries, nodes[name].routingNode())
+	}
+	m := routing.NewMap(topology(t, 1), entries)
+	c := cluster{}
+	for i := 0; c.user == ""; i++ { // a user whose route ends at "a"
+		user := storage.UserID(fmt.Sprint("user", i))
+		if route := m.Route(routing.Slot(slotOf("cat", user))); route[2].Name == "a" {
+			c = cluster{user: user, home: nodes[route[0].Name], second: nodes[route[1].Name], front: nodes["a"]}
+		}
+	}
+	for _, n := range nodes {
+		n.store.db = c.home.store.db
+		n.routes.m.Store(m)
+	}
+	return c
+}
+
+func (c cluster) set(t *testing.T, req *likewisev1.SetReactionRequest) (*likewisev1.SetReactionResponse, error) {
+	t.Helper()
+	return c.front.as(t, c.user).SetReaction(t.Context(), req)
+}
+
+func (c cluster) requireSets(t *testing.T, home, second, front int64) {
+	t.Helper()
+	require.Equal(t, []int64{home, second, front},
+		[]int64{c.home.store.sets.Load(), c.second.store.sets.Load(), c.front.store.sets.Load()}, "sets at home, second, front")
+}
+
+// move gives the home node another address in everyone's map.
+func (c cluster) move(t *testing.T, addr string) {
+	t.Helper()
+	entries := []routing.Node{c.home.routingNode(), c.second.routingNode(), c.front.routingNode()}
+	entries[0].PeerAddr = addr
+	c.front.routes.put(t, 1, entries...)
+}
+
+// R40: any front door takes the call, and the home node commits it.
+func TestAForwardedWrite(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for _, n := range []*node{c.front, c.home} { // both have the video in their cache
+		_, err := n.as(t, c.user).GetCounts(t.Context(), &likewisev1.GetCountsRequest{VideoId: "cat"})
+		require.NoError(t, err)
+	}
+	resp, err := c.set(t, withKey(like("cat"), "k1"))
+	require.NoError(t, err)
+	require.True(t, resp.GetChanged())
+	require.EqualValues(t, 1, resp.GetVersion())
+	require.EqualValues(t, 1, resp.GetCounts().GetLikes())
+	require.True(t, resp.GetCountsIncludeChange())
+	c.requireSets(t, 1, 0, 0)
+	for _, n := range []*node{c.front, c.home} {
+		e, ok := n.Server.counts.lookup("cat")
+		require.True(t, ok)
+		require.EqualValues(t, 1, e.read().likes, "the shard is in the cache of home node and front door")
+	}
+
+	got, err := c.second.as(t, c.user).GetReaction(t.Context(), &likewisev1.GetReactionRequest{VideoId: "cat"})
+	require.NoError(t, err)
+	require.Equal(t, likewisev1.Reaction_LIKE, got.GetReaction())
+
+	resp, err = c.set(t, withKey(like("cat"), "k1"))
+	require.NoError(t, err)
+	require.True(t, resp.GetChanged(), "the stored result, by way of another node")
+	require.Contains(t, page(t, c.front.url("/metrics")), `likewise_regions_forwarded_total{call="set",outcome="served"} 2`)
+}
+
+func TestARefusedConnectionCostsOneTry(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	c.move(t, closedPort(t))
+	_, err := c.set(t, like("cat"))
+	require.NoError(t, err)
+	c.requireSets(t, 0, 1, 0)
+	require.True(t, c.front.router.health.count() == 1, "and none later")
+}
+
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
+}
+
+func TestWithNoOtherNodeThisOneCommits(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	require.NoError(t, c.home.stop())
+	require.NoError(t, c.second.stop())
+	_, err := c.set(t, like("cat"))
+	require.NoError(t, err)
+	c.requireSets(t, 0, 0, 1)
+}
+
+func TestALeavingNodeIsPassedBy(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	c.home.leaving.Store(true)
+	_, err := c.set(t, like("cat"))
+	require.NoError(t, err)
+	c.requireSets(t, 0, 1, 0)
+	require.Zero(t, c.front.router.health.count(), "it answers")
+}
+
+func TestAClosingCommitterIsPassedBy(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	c.home.store.beforeSet = func(context.Context, storage.Set) error { return storage.ErrClosing }
+	_, err := c.set(t, like("cat"))
+	require.Error(t, err, "over the wire it is a node that cannot now, with a time to come back")
+	c.home.store.beforeSet = nil
+	c.home.leaving.Store(true)
+	c.second.leaving.Store(true)
+	c.front.store.beforeSet = func(context.Context, storage.Set) error { return storage.ErrClosing }
+	_, err = c.set(t, like("cat"))
+	requireCode(t, connect.CodeUnavailable, err)
+}
+
+// refreshingRoutes read the topology when they are told of a newer one.
+type refreshingRoutes struct {
+	fakeRoutes
+	newer *routing.Map
+}
+
+func (r *refreshingRoutes) Refresh(context.Context, int64) (*routing.Map, error) {
+	r.m.Store(r.newer)
+	return r.newer, nil
+}
+
+func TestAStaleMap(t *testing.T) {
+	t.Parallel()
+
+	t.Run("is read anew, and the call goes on by it", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t)
+		newer := routing.NewMap(topology(t, 2), c.front.routes.Map().Nodes())
+		c.home.routes.m.Store(newer)
+		routes := &refreshingRoutes{newer: newer}
+		routes.m.Store(c.front.routes.Map())
+		c.front.router.routes = routes
+		_, err := c.set(t, like("cat"))
+		require.NoError(t, err)
+		c.requireSets(t, 1, 0, 0)
+	})
+
+	t.Run("that cannot be read anew leads to another node", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t)
+		c.home.routes.m.Store(routing.NewMap(topology(t, 2), nil))
+		_, err := c.set(t, like("cat"))
+		require.NoError(t, err)
+		c.requireSets(t, 0, 1, 0)
+	})
+
+	t.Run("of the node that is asked is no reason to refuse", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t)
+		c.front.routes.m.Store(routing.NewMap(topology(t, 2), c.front.routes.Map().Nodes()))
+		_, err := c.set(t, like("cat"))
+		require.NoError(t, err)
+		c.requireSets(t, 1, 0, 0)
+	})
+}
+
+func TestRefusalsPassThrough(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]error{
+		"overload":         &storage.OverloadedError{RetryAfter: time.Second},
+		"version mismatch": &storage.VersionMismatchError{Current: storage.State{Reaction: storage.Like, Version: 3}},
+		"no database":      &storage.UnavailableError{RetryAfter: time.Second, Cause: errDriver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t)
+			c.home.store.beforeSet = func(context.Context, storage.Set) error { return refusal }
+			_, err := c.set(t, withKey(like("cat"), "k1"))
+			want := toConnect(refusal)
+			got := requireCode(t, want.Code(), err)
+			require.Equal(t, want.Message(), got.Message())
+			require.Equal(t, want.Meta().Get("Retry-After"), got.Meta().Get("Retry-After"))
+			require.Len(t, got.Details(), 1)
+			c.requireSets(t, 1, 0, 0)
+		})
+	}
+}
+
+// The three ways to lose an answer.
+func losses() map[string]func(c cluster) {
+	return map[string]func(c cluster){
+		"the node hangs before it has applied it": func(c cluster) { c.home.store.beforeSet = hang },
+		"the node hangs after it has applied it":  func(c cluster) { c.home.store.afterSet = hang },
+		"the connection breaks": func(c cluster) {
+			c.home.store.afterSet = func(context.Context, storage.Set) error { panic(http.ErrAbortHandler) }
+		},
+	}
+}
+
+func TestALostAnswerWithoutAKeyIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, lose := range losses() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t)
+			lose(c)
+			_, err := c.set(t, like("cat"))
+			if !guarded {
+				require.NoError(t, err, "sent again, blindly")
+				return
+			}
+			got := requireCode(t, connect.CodeUnavailable, err)
+			detailOf[*likewisev1.OutcomeUnknown](t, got)
+			require.Equal(t, "outcome unknown; repeat with an idempotency key", got.Message())
+			c.requireSets(t, 1, 0, 0)
+		})
+	}
+}
+
+func TestALostAnswerUnderAKeyIsAskedForElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, lose := range losses() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t)
+			lose(c)
+			resp, err := c.set(t, withKey(like("cat"), "k1"))
+			require.NoError(t, err)
+			require.True(t, resp.GetChanged())
+			require.EqualValues(t, 1, resp.GetVersion(), "one effect")
+			c.requireSets(t, 1, 1, 0)
+		})
+	}
+}
+
+// A refusal may be due to this very write.
+func TestARefusalAfterALostAnswerIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, refusal := range map[string]error{
+		"version mismatch": &storage.VersionMismatchError{Current: storage.State{Reaction: storage.Like, Version: 1}},
+		"key reused":       &storage.KeyReusedError{Key: "k1"},
+		"video disabled":   &storage.VideoStateError{State: storage.VideoDisabled},
+		"overload":         &storage.OverloadedError{RetryAfter: time.Second},
+		"no database":      &storage.UnavailableError{RetryAfter: time.Second, Cause: errDriver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := startCluster(t)
+			c.home.store.afterSet = func(context.Context, storage.Set) error { panic(http.ErrAbortHandler) }
+			c.second.store.beforeSet = func(context.Context, storage.Set) error { return refusal }
+			_, err := c.set(t, withKey(like("cat"), "k1"))
+			got, want := connect.CodeOf(err), toConnect(storage.ErrOutcomeUnknown)
+			requireGuard(t, got == want.Code() && err.Error() == want.Error(), "unknown, and no refusal")
+			c.requireSets(t, 1, 1, 0)
+		})
+	}
+}
+
+func TestAllAnswersLostUnderAKeyIsUnknown(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for _, n := range []*node{c.home, c.second} {
+		n.store.afterSet = func(context.Context, storage.Set) error { panic(http.ErrAbortHandler) }
+	}
+	c.front.store.beforeSet = func(context.Context, storage.Set) error { return storage.ErrClosing }
+	_, err := c.set(t, withKey(like("cat"), "k1"))
+	detailOf[*likewisev1.OutcomeUnknown](t, requireCode(t, connect.CodeUnavailable, err))
+	c.requireSets(t, 1, 1, 1)
+}
+
+func TestANodeThatHangsIsAvoidedUntilItAnswers(t *testing.T) {
+	t.Parallel()
+	proxy := startProxy(t)
+	c := startCluster(t, func(cfg *Config, _ *Deps) { cfg.Peers.Proxy = proxy.url })
+	_, err := c.set(t, withKey(like("cat"), "k1"))
+	require.NoError(t, err)
+	c.requireSets(t, 1, 0, 0)
+
+	heal := proxy.cut()
+	_, err = c.set(t, withKey(like("cat"), "k2"))
+	require.NoError(t, err)
+	require.True(t, c.front.router.health.avoids(c.home.routingNode()))
+	began := time.Now()
+	_, err = c.set(t, like("cat"))
+	require.NoError(t, err)
+	require.Less(t, time.Since(began), time.Second, "no second timeout")
+
+	heal()
+	require.Eventually(t, func() bool { return c.front.router.health.count() == 0 }, 20*time.Second, 20*time.Millisecond)
+	sets := c.home.store.sets.Load()
+	_, err = c.set(t, like("cat"))
+	require.NoError(t, err)
+	require.Equal(t, sets+1, c.home.store.sets.Load())
+}
+
+// A killed process: its connections break with calls on them. net/http, which
+// holds the body and could, does not send them again.
+func TestBrokenConnectionsRepeatNothing(t *testing.T) {
+	t.Parallel()
+	proxy := startProxy(t)
+	c := startCluster(t, func(cfg *Config, _ *Deps) { cfg.Peers.Proxy = proxy.url })
+	_, err := c.set(t, like("warm-up"))
+	require.NoError(t, err)
+
+	const calls = 20
+	before := c.home.store.sets.Load() + c.second.store.sets.Load()
+	var arrived sync.WaitGroup
+	arrived.Add(calls)
+	wait := func(ctx context.Context, _ storage.Set) error {
+		arrived.Done()
+		<-ctx.Done()
+		return storage.ErrOutcomeUnknown
+	}
+	c.home.store.beforeSet, c.second.store.beforeSet = wait, wait
+	c.front.router.peers.hopTimeout = time.Minute
+	var g errgroup.Group
+	for range calls {
+		g.Go(func() error {
+			_, err := c.front.as(t, c.user).SetReaction(t.Context(), like("cat"))
+			detailOf[*likewisev1.OutcomeUnknown](t, requireCode(t, connect.CodeUnavailable, err))
+			return nil
+		})
+	}
+	if !guarded {
+		arrived.Add(calls) // each goes on to the second node
+	}
+	if guarded {
+		arrived.Wait()
+		proxy.breakAll()
+		require.NoError(t, g.Wait())
+		require.EqualValues(t, calls, c.home.store.sets.Load()+c.second.store.sets.Load()-before)
+	}
+}
+
+func TestGetReactionAcrossRegions(t *testing.T) {
+	t.Parallel()
+
+	t.Run("goes through the serving region", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t, away)
+		_, err := c.front.as(t, c.user).GetReaction(t.Context(), &likewisev1.GetReactionRequest{VideoId: "cat"})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, c.home.store.gets.Load())
+	})
+
+	t.Run("is repeated at will", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t, away)
+		c.home.store.beforeGet = func(context.Context) error { panic(http.ErrAbortHandler) }
+		_, err := c.front.as(t, c.user).GetReaction(t.Context(), &likewisev1.GetReactionRequest{VideoId: "cat"})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, c.second.store.gets.Load())
+	})
+
+	t.Run("ends with its deadline", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t, away, func(cfg *Config, _ *Deps) { cfg.Deadline = 100 * time.Millisecond })
+		c.home.store.beforeGet = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		_, err := c.front.as(t, c.user).GetReaction(t.Context(), &likewisev1.GetReactionRequest{VideoId: "cat"})
+		requireCode(t, connect.CodeDeadlineExceeded, err)
+	})
+}
+
+// away puts the front node "a" into a region that is home to no slot, and so
+// last in every route.
+func away(cfg *Config, _ *Deps) {
+	if cfg.Node == "a" {
+		cfg.Region = "there"
+	}
+}
+
+func TestThroughAProxy(t *testing.T) {
+	t.Parallel()
+	proxy := startProxy(t)
+	c := startCluster(t, func(cfg *Config, _ *Deps) { cfg.Peers.Proxy = proxy.url })
+	_, err := c.set(t, like("cat"))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, proxy.connects.Load())
+	c.requireSets(t, 1, 0, 0)
+
+	c.move(t, closedPort(t)) // the proxy answers 502: surely not sent
+	_, err = c.set(t, like("cat"))
+	require.NoError(t, err)
+	c.requireSets(t, 1, 1, 0)
+}
+
+// testProxy is an HTTP proxy that knows CONNECT, and can stop to carry, or
+// break, what it carries.
+type testProxy struct {
+	url      *url.URL
+	connects atomic.Int64
+	done     sync.WaitGroup
+
+	mu    sync.Mutex
+	flows chan struct{} // closed while bytes flow
+	conns map[net.Conn]bool
+}
+
+func startProxy(t *testing.T) *testProxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	p := &testProxy{
+		url:   &url.URL{Scheme: "http", Host: l.Addr().String()},
+		flows: make(chan struct{}),
+		conns: make(map[net.Conn]bool),
+	}
+	close(p.flows)
+	p.done.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.done.Go(func() { p.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		p.breakAll()
+		p.done.Wait()
+	})
+	return p
+}
+
+func (p *testProxy) serve(client net.Conn) {
+	defer client.Close()
+	p.wait()
+	req, err := http.ReadRequest(bufio.NewReader(client))
+	if err != nil {
+		return
+	}
+	target, err := net.Dial("tcp", req.Host)
+	if err != nil {
+		_, _ = io.WriteString(client, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+		return
+	}
+	defer target.Close()
+	p.connects.Add(1)
+	p.track(client)
+	p.track(target)
+	_, _ = io.WriteString(client, "HTTP/1.1 200 OK\r\n\r\n")
+	p.done.Go(func() { p.carry(client, target) })
+	p.carry(target, client)
+}
+
+func (p *testProxy) carry(to, from net.Conn) {
+	defer to.Close()
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		p.wait()
+		if _, writeErr := to.Write(buf[:n]); err != nil || writeErr != nil {
+			return
+		}
+	}
+}
+
+func (p *testProxy) track(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[conn] = true
+}
+
+func (p *testProxy) wait() {
+	p.mu.Lock()
+	flows := p.flows
+	p.mu.Unlock()
+	<-flows
+}
+
+// cut makes a black hole of the proxy until heal is called.
+func (p *testProxy) cut() (heal func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.flows = make(chan struct{})
+	return sync.OnceFunc(func() { close(p.flows) })
+}
+
+func (p *testProxy) breakAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.conns {
+		_ = conn.Close()
+	}
+	clear(p.conns)
+}
