@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -44,11 +45,12 @@ func TestHelp(t *testing.T) {
 	parser, err := newParser(t.Context(), streams{}, func(int) {})
 	require.NoError(t, err)
 	for _, command := range parser.Model.Leaves(true) {
+		groups := command.AllFlags(true) // not safe for concurrent use
 		t.Run(command.Name+" explains every flag and names its variable", func(t *testing.T) {
 			t.Parallel()
 			status, stdout, _ := invoke(t, command.Name, "--help")
 			require.Equal(t, statusOK, status)
-			for _, group := range command.AllFlags(true) {
+			for _, group := range groups {
 				for _, flag := range group {
 					requireExplained(t, stdout, flag)
 				}
@@ -137,15 +139,13 @@ serve:
 
 	parse := func(t *testing.T, args ...string) serveCmd {
 		t.Helper()
-		var c cli
 		parser, err := newParser(t.Context(), streams{}, func(int) {})
 		require.NoError(t, err)
 		command, err := parser.Parse(append([]string{"serve"}, args...))
 		require.NoError(t, err)
-		target, ok := command.Model.Target.Addr().Interface().(*cli)
+		target, ok := reflect.TypeAssert[*cli](command.Model.Target.Addr())
 		require.True(t, ok)
-		c = *target
-		return c.Serve
+		return target.Serve
 	}
 
 	t.Run("all three", func(t *testing.T) {

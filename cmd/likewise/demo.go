@@ -125,12 +125,12 @@ func (c *demoCmd) seed() uint64 {
 	if c.Seed != nil {
 		return *c.Seed
 	}
-	return uint64(rand.Uint32()) // short enough to be typed again
+	return uint64(rand.Uint32()) //nolint:gosec // no secret; short enough to be typed again
 }
 
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) //nolint:gosec // a descriptor fits
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // write writes the result as JSON where that was asked for, otherwise for
