@@ -30,7 +30,6 @@ var (
 	errBadSignature  = unauthenticated("the token is not signed by HS256 with this service's secret: get one from its issuer")
 	errMalformed     = unauthenticated("the token cannot be read: send a JWT, signed by HS256, as 'Authorization: Bearer <token>'")
 	errBadSubject    = unauthenticated("the token names no user: its claim 'sub' must be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |")
-	signingAlgorithm = jwt.SigningMethodHS256
 )
 
 // authenticator finds out who calls. It is safe for concurrent use.
@@ -57,7 +56,7 @@ func newAuthenticator(cfg AuthConfig) (*authenticator, error) {
 		secret: cfg.Secret,
 		leeway: cfg.Leeway,
 		parser: jwt.NewParser(
-			jwt.WithValidMethods([]string{signingAlgorithm.Alg()}),
+			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 			jwt.WithExpirationRequired(),
 			jwt.WithLeeway(cfg.Leeway),
 			jwt.WithIssuedAt(),
@@ -147,7 +146,7 @@ func MintToken(secret []byte, user storage.UserID, ttl time.Duration) (string, e
 		return "", fmt.Errorf("mint a token: lifetime %s: want more than 0", ttl)
 	}
 	now := time.Now()
-	signed, err := jwt.NewWithClaims(signingAlgorithm, jwt.RegisteredClaims{
+	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
 		Subject:   string(user),
 		IssuedAt:  jwt.NewNumericDate(now),
 		ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),

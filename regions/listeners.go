@@ -2,7 +2,6 @@ package regions
 
 import (
 	"io"
-	"log"
 	"net/http"
 	"time"
 
@@ -88,6 +87,9 @@ func (s *Server) backServer() (*http.Server, error) {
 }
 
 func (s *Server) httpServer(handler http.Handler) *http.Server {
+	// What net/http has to say is mostly of callers that break off or do not speak
+	// TLS. The error is for levels that do not exist.
+	errorLog, _ := zap.NewStdLogAt(s.log, zap.DebugLevel)
 	return &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
@@ -96,16 +98,6 @@ func (s *Server) httpServer(handler http.Handler) *http.Server {
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: maxHeader,
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog:       debugLog(s.log),
+		ErrorLog:       errorLog,
 	}
-}
-
-// debugLog takes what net/http has to say, which is mostly of callers that break
-// off or do not speak TLS.
-func debugLog(to *zap.Logger) *log.Logger {
-	std, err := zap.NewStdLogAt(to, zap.DebugLevel)
-	if err != nil {
-		panic(err) // the level exists
-	}
-	return std
 }

@@ -21,14 +21,16 @@ type metrics struct {
 }
 
 // latencyBuckets reach from a count out of the cache to a write across an ocean.
-var latencyBuckets = []float64{.0001, .0003, .001, .002, .004, .008, .015, .03, .06, .1, .2, .5, 1, 2, 5}
+func latencyBuckets() []float64 {
+	return []float64{.0001, .0003, .001, .002, .004, .008, .015, .03, .06, .1, .2, .5, 1, 2, 5}
+}
 
 func newMetrics() *metrics {
 	return &metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "likewise_regions_call_seconds",
 			Help:    "Time to answer a call, forwarding included. High: the database or the way to the home region is slow.",
-			Buckets: latencyBuckets,
+			Buckets: latencyBuckets(),
 		}, []string{"procedure"}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "likewise_regions_calls_total",

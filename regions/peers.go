@@ -3,10 +3,12 @@ package regions
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
 	peerv1 "likewise/proto/likewise/peer/v1"
+	"likewise/storage"
 )
 
 // peerService is likewise.peer.v1.PeerService. What arrives here is served here.
@@ -29,7 +31,7 @@ func (s *peerService) Set(ctx context.Context, req *peerv1.SetRequest) (*peerv1.
 	}
 	result, err := s.store.Set(ctx, set)
 	if err != nil {
-		return nil, err
+		return nil, s.passOn(err)
 	}
 	s.counts.learn(set.Video, result)
 	return resultToPeer(result), nil
@@ -65,6 +67,19 @@ func (s *peerService) admit(callersEpoch int64) error {
 		return &staleMapError{Epoch: epoch}
 	}
 	return nil
+}
+
+// passOn says of an error that surely changed nothing, and that only concerns
+// this node, what makes the caller try another.
+func (s *peerService) passOn(err error) error {
+	switch {
+	case errors.Is(err, storage.ErrClosing):
+		return errLeaving
+	case errors.Is(err, storage.ErrStaleMap):
+		return &staleMapError{Epoch: s.routes.Map().Topology().Epoch}
+	default:
+		return err
+	}
 }
 
 // peerTLS lets in only nodes: holders of a certificate of the nodes' CA that is

@@ -164,12 +164,11 @@ func (s *Server) drain(ctx context.Context) error {
 	s.leaving.Store(true)
 	s.health.SetStatus("", grpchealth.StatusNotServing)
 	s.health.SetStatus(likewisev1connect.ReactionServiceName, grpchealth.StatusNotServing)
-	var g errgroup.Group
-	g.Go(func() error { return shutdown(ctx, s.front, "calls of users") })
+	var back errgroup.Group
 	if s.back != nil {
-		g.Go(func() error { return shutdown(ctx, s.back, "calls of other nodes") })
+		back.Go(func() error { return shutdown(ctx, s.back, "calls of other nodes") })
 	}
-	return g.Wait()
+	return errors.Join(shutdown(ctx, s.front, "calls of users"), back.Wait())
 }
 
 // announceTimeout bounds the farewell, so that time is left to finish calls.

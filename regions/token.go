@@ -16,23 +16,23 @@ const (
 	tokenBytes   = 1 + 8
 )
 
-var tokenEncoding = base64.RawURLEncoding.Strict()
+func tokenEncoding() *base64.Encoding { return base64.RawURLEncoding.Strict() }
 
 func formatToken(committed time.Time) string {
 	var raw [tokenBytes]byte
 	raw[0] = tokenVersion
 	binary.BigEndian.PutUint64(raw[1:], uint64(committed.UnixMicro()))
-	return tokenEncoding.EncodeToString(raw[:])
+	return tokenEncoding().EncodeToString(raw[:])
 }
 
 // parseToken accepts exactly what formatToken returns for a time after 1970.
 func parseToken(token string) (time.Time, error) {
 	var raw [tokenBytes]byte
-	if len(token) != tokenEncoding.EncodedLen(tokenBytes) {
+	if len(token) != tokenEncoding().EncodedLen(tokenBytes) {
 		return time.Time{}, errBadToken
 	}
 	// The decoder skips line breaks; then fewer bytes come out.
-	n, err := tokenEncoding.Decode(raw[:], []byte(token))
+	n, err := tokenEncoding().Decode(raw[:], []byte(token))
 	micros := binary.BigEndian.Uint64(raw[1:])
 	if err != nil || n != tokenBytes || raw[0] != tokenVersion || micros == 0 || micros > math.MaxInt64 {
 		return time.Time{}, errBadToken
