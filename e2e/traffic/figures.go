@@ -7,50 +7,78 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Figures are what the traffic amounts to so far.
+// Figures are what the traffic amounts to, over some time.
 type Figures struct {
 	Acknowledged, Failed, Unknown int64
 	SetP50, SetP99, CountsP99     time.Duration
 }
 
-// meter measures. Its methods may be called concurrently.
+// meter measures, from the start and since it was last looked at. Its methods
+// may be called concurrently.
 type meter struct {
-	mu                            sync.Mutex
-	acknowledged, failed, unknown int64                   // guarded by mu
-	sets, counts                  *hdrhistogram.Histogram // in microseconds; guarded by mu
+	mu     sync.Mutex
+	all    *gauge // guarded by mu
+	recent *gauge // guarded by mu
+}
+
+// gauge adds up one stretch of time.
+type gauge struct {
+	acknowledged, failed, unknown int64
+	sets, counts                  *hdrhistogram.Histogram // in microseconds
 }
 
 // highestLatency is longer than any operation's deadline.
 const highestLatency = time.Minute
 
-func newMeter() *meter {
-	return &meter{sets: newHistogram(), counts: newHistogram()}
-}
+func newMeter() *meter { return &meter{all: newGauge(), recent: newGauge()} }
+
+func newGauge() *gauge { return &gauge{sets: newHistogram(), counts: newHistogram()} }
 
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, highestLatency.Microseconds(), 3)
 }
 
-// set measures one finished Set. The latency of an acknowledged Set runs from
-// the first attempt to the reply, retries included.
+// set measures one finished Set.
 func (m *meter) set(op Op) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch op.Outcome {
-	case OK:
-		m.acknowledged++
-		record(m.sets, op.End-op.Start)
-	case Failed:
-		m.failed++
-	case Unknown:
-		m.unknown++
-	}
+	m.all.set(op)
+	m.recent.set(op)
 }
 
 func (m *meter) count(took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	record(m.counts, took)
+	record(m.all.counts, took)
+	record(m.recent.counts, took)
+}
+
+func (m *meter) figures() Figures {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all.figures()
+}
+
+// sinceLast returns the figures since it was last called.
+func (m *meter) sinceLast() Figures {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	defer m.recent.reset()
+	return m.recent.figures()
+}
+
+// set measures one finished Set. The latency of an acknowledged Set runs from
+// the first attempt to the reply, retries included.
+func (g *gauge) set(op Op) {
+	switch op.Outcome {
+	case OK:
+		g.acknowledged++
+		record(g.sets, op.End-op.Start)
+	case Failed:
+		g.failed++
+	case Unknown:
+		g.unknown++
+	}
 }
 
 // record clamps to what the histogram can hold, so that it never refuses.
@@ -58,14 +86,18 @@ func record(h *hdrhistogram.Histogram, took time.Duration) {
 	_ = h.RecordValue(min(took, highestLatency).Microseconds())
 }
 
-func (m *meter) figures() Figures {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (g *gauge) reset() {
+	g.acknowledged, g.failed, g.unknown = 0, 0, 0
+	g.sets.Reset()
+	g.counts.Reset()
+}
+
+func (g *gauge) figures() Figures {
 	return Figures{
-		Acknowledged: m.acknowledged, Failed: m.failed, Unknown: m.unknown,
-		SetP50:    quantile(m.sets, 50),
-		SetP99:    quantile(m.sets, 99),
-		CountsP99: quantile(m.counts, 99),
+		Acknowledged: g.acknowledged, Failed: g.failed, Unknown: g.unknown,
+		SetP50:    quantile(g.sets, 50),
+		SetP99:    quantile(g.sets, 99),
+		CountsP99: quantile(g.counts, 99),
 	}
 }
 

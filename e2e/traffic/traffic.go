@@ -171,3 +171,7 @@ func (t *Traffic) History() *History { return t.history }
 
 // Figures are what was measured so far.
 func (t *Traffic) Figures() Figures { return t.meter.figures() }
+
+// Recent are the figures since Recent was last called, for one caller who
+// watches.
+func (t *Traffic) Recent() Figures { return t.meter.sinceLast() }

@@ -273,3 +273,17 @@ func TestPlansAreRepeatable(t *testing.T) {
 	require.NotEqual(t, first, steps(8, 3))
 	require.NotEqual(t, first, steps(7, 4))
 }
+
+func TestRecentForgetsAndFiguresDoNot(t *testing.T) {
+	t.Parallel()
+
+	m := newMeter()
+	m.set(Op{Outcome: OK, End: 10 * time.Millisecond})
+	m.set(Op{Outcome: Unknown})
+	require.EqualValues(t, 1, m.sinceLast().Acknowledged)
+	require.Equal(t, Figures{}, m.sinceLast())
+	m.set(Op{Outcome: OK, End: time.Hour})
+	require.EqualValues(t, 2, m.figures().Acknowledged)
+	require.EqualValues(t, 1, m.figures().Unknown)
+	require.InDelta(t, highestLatency, m.figures().SetP99, float64(highestLatency)/100, "too long is clamped, not dropped")
+}

@@ -9,7 +9,8 @@ import (
 	"likewise/storage"
 )
 
-// liveEvery is how often the line of figures changes.
+// liveEvery is how often the line of figures changes. It is a second, so that
+// what happened since the last change is a rate.
 const liveEvery = time.Second
 
 // live keeps one line up to date until ctx ends. A figure that cannot be had
@@ -18,7 +19,6 @@ func (p *show) live(ctx context.Context) error {
 	ticker := time.NewTicker(liveEvery)
 	defer ticker.Stop()
 	defer fmt.Fprintln(p.cfg.Out)
-	var last traffic.Figures
 	var l line
 	for {
 		select {
@@ -26,9 +26,7 @@ func (p *show) live(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		now := p.traffic.Figures()
-		l.figures, l.perSecond = now, float64(now.Acknowledged-last.Acknowledged)/liveEvery.Seconds()
-		last = now
+		l.total, l.recent = p.traffic.Figures(), p.traffic.Recent()
 		p.refresh(ctx, &l)
 		fmt.Fprintf(p.cfg.Out, "\r\x1b[K%s", l)
 	}
@@ -36,10 +34,9 @@ func (p *show) live(ctx context.Context) error {
 
 // line is what the line of figures says.
 type line struct {
-	figures   traffic.Figures
-	perSecond float64
-	forwarded int64
-	hot       storage.Recount
+	total, recent traffic.Figures
+	forwarded     int64
+	hot           storage.Recount
 }
 
 func (p *show) refresh(ctx context.Context, l *line) {
@@ -55,7 +52,7 @@ func (l line) String() string {
 	stored, rows := traffic.Tally(l.hot.Stored), traffic.Tally(l.hot.Rows)
 	drift, _ := traffic.Drift(map[string]map[string]traffic.Tally{"": {traffic.HotVideo: stored}},
 		map[string]traffic.Tally{traffic.HotVideo: rows})
-	return fmt.Sprintf("%s acknowledged (%.0f/s)  p50 %.0f ms  p99 %.0f ms  %s forwarded  hot video: %s likes, %s dislikes, drift %d",
-		grouped(l.figures.Acknowledged), l.perSecond, milliseconds(l.figures.SetP50), milliseconds(l.figures.SetP99),
+	return fmt.Sprintf("%s acknowledged (%d/s)  p50 %.0f ms  p99 %.0f ms  %s forwarded  hot video: %s likes, %s dislikes, drift %d",
+		grouped(l.total.Acknowledged), l.recent.Acknowledged, milliseconds(l.recent.SetP50), milliseconds(l.recent.SetP99),
 		grouped(l.forwarded), grouped(rows.Likes), grouped(rows.Dislikes), drift)
 }
