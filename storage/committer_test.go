@@ -241,7 +241,7 @@ func TestDriftedCountIsNotClamped(t *testing.T) { // R26, R52
 	_, err = store.Set(t.Context(), set("cat", "ann", storage.None))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, storage.ErrOutcomeUnknown)
-	require.Positive(t, counted(t, registry, "likewise_storage_negative_counter_total"))
+	require.Positive(t, counted(t, registry, "likewise_storage_refused_negatives_total"))
 	state, err := store.Get(t.Context(), slotOf("cat", "ann"), "cat", "ann")
 	require.NoError(t, err)
 	require.Equal(t, storage.Like, state.Reaction, "refused as a whole")

@@ -19,6 +19,7 @@ func CounterSlot() Guard     { return &guardCounterSlot }
 
 // SwitchOff switches guards off until the test has ended.
 func SwitchOff(t *testing.T, guards ...Guard) {
+	t.Helper()
 	for _, g := range guards {
 		*g = false
 		t.Cleanup(func() { *g = true })

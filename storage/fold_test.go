@@ -18,8 +18,6 @@ func emptySnapshot(next int64) snapshot {
 
 func ownSlot(_ VideoID, slot Slot) Slot { return slot }
 
-func at(version int64) *int64 { return &version }
-
 func TestFold(t *testing.T) {
 	t.Parallel()
 	like := Set{Slot: 1, Video: "cat", User: "ann", Desired: Like}
@@ -64,9 +62,9 @@ func TestFold(t *testing.T) {
 	t.Run("a condition is checked against what the batch has made", func(t *testing.T) { // R10
 		t.Parallel()
 		p := fold([]Set{
-			with(func(s *Set) { s.ExpectedVersion = at(0) }),
-			with(func(s *Set) { s.ExpectedVersion = at(0); s.Desired = Dislike }),
-			with(func(s *Set) { s.ExpectedVersion = at(7); s.Desired = Dislike }),
+			with(func(s *Set) { s.ExpectedVersion = new(int64(0)) }),
+			with(func(s *Set) { s.ExpectedVersion = new(int64(0)); s.Desired = Dislike }),
+			with(func(s *Set) { s.ExpectedVersion = new(int64(7)); s.Desired = Dislike }),
 		}, emptySnapshot(7), ownSlot)
 		require.True(t, p.verdicts[0].result.Changed)
 		require.Equal(t, &VersionMismatchError{State{Like, 7}}, p.verdicts[1].err)
@@ -77,7 +75,7 @@ func TestFold(t *testing.T) {
 		t.Parallel()
 		snap := emptySnapshot(9)
 		snap.rows[like.key()] = &row{State: State{None, 4}, versionRead: 4}
-		p := fold([]Set{with(func(s *Set) { s.ExpectedVersion = at(0) })}, snap, ownSlot)
+		p := fold([]Set{with(func(s *Set) { s.ExpectedVersion = new(int64(0)) })}, snap, ownSlot)
 		require.Equal(t, Result{Reaction: Like, Version: 5, Changed: true}, p.verdicts[0].result)
 	})
 
@@ -94,7 +92,7 @@ func TestFold(t *testing.T) {
 
 	t.Run("a refusal is not kept under its key", func(t *testing.T) { // R9
 		t.Parallel()
-		p := fold([]Set{with(func(s *Set) { s.IdempotencyKey = "k"; s.ExpectedVersion = at(5) })}, emptySnapshot(1), ownSlot)
+		p := fold([]Set{with(func(s *Set) { s.IdempotencyKey = "k"; s.ExpectedVersion = new(int64(5)) })}, emptySnapshot(1), ownSlot)
 		require.Error(t, p.verdicts[0].err)
 		require.Empty(t, p.records)
 	})
@@ -106,7 +104,7 @@ func TestFold(t *testing.T) {
 		keyed := with(func(s *Set) { s.IdempotencyKey = "k" })
 		stored := Result{Reaction: Like, Version: 3, Changed: true}
 		snap.records[keyed.recordKey()] = record{hash: keyed.hash(), result: stored}
-		p := fold([]Set{keyed, with(func(s *Set) { s.ExpectedVersion = at(77) })}, snap, ownSlot)
+		p := fold([]Set{keyed, with(func(s *Set) { s.ExpectedVersion = new(int64(77)) })}, snap, ownSlot)
 		require.Equal(t, stored, p.verdicts[0].result)
 		require.Equal(t, &VideoStateError{VideoDisabled}, p.verdicts[1].err)
 	})

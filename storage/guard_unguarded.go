@@ -79,12 +79,13 @@ func (snap snapshot) queueLockAndRead(batch *pgx.Batch, asked question) {
 	batch.Queue(lockAndReadSQL, asked.slots, asked.keySlots, asked.keyVideos, asked.keyUsers).Query(func(rows pgx.Rows) error {
 		var slot, offset int64
 		var video, user *string
-		var reaction, version, counterSlot *int64
+		var reaction *Reaction
+		var version, counterSlot *int64
 		_, err := pgx.ForEachRow(rows, []any{&slot, &offset, &video, &user, &reaction, &version, &counterSlot}, func() error {
 			snap.heads[Slot(slot)] = offset
 			if video != nil {
 				snap.rows[key{Slot(slot), VideoID(*video), UserID(*user)}] = &row{
-					State:       State{Reaction(*reaction), *version},
+					State:       State{*reaction, *version},
 					counterSlot: Slot(*counterSlot),
 					versionRead: *version,
 				}

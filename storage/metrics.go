@@ -49,7 +49,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Help: "Look-ups of unknown outcomes, by what they found.",
 		}, []string{"found"}),
 		negative: f.NewCounter(prometheus.CounterOpts{
-			Name: "likewise_storage_negative_counter_total",
+			Name: "likewise_storage_refused_negatives_total",
 			Help: "Transactions that the database refused because a count would have fallen below zero. Anything but 0 means that a count had drifted.",
 		}),
 	}

@@ -37,7 +37,7 @@ func (f *findings) add(format string, args ...any) {
 }
 
 func randomShard(_ storage.VideoID, _ storage.Slot) storage.Slot {
-	return storage.Slot(rand.IntN(4)) //nolint:gosec // any choice is right
+	return storage.Slot(rand.IntN(4))
 }
 
 func withShards(choose func(storage.VideoID, storage.Slot) storage.Slot) storagetest.Option {
@@ -56,10 +56,10 @@ func switching(t *testing.T) []string {
 	var wg sync.WaitGroup
 	for caller := range 100 {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(1, uint64(caller))) //nolint:gosec // seeded on purpose
+			rng := rand.New(rand.NewPCG(1, uint64(caller)))
 			for range 12 {
 				user := storage.UserID(fmt.Sprintf("user-%d", rng.IntN(5)))
-				ask := set("hot", user, storage.Reaction(rng.IntN(3))) //nolint:gosec // 0 to 2
+				ask := set("hot", user, storage.Reaction(rng.IntN(3)))
 				if _, err := nodes[rng.IntN(len(nodes))].Set(t.Context(), ask); err != nil {
 					f.add("set: %v", err)
 				}
@@ -118,7 +118,7 @@ func sharedShards(t *testing.T) []string {
 	var wg sync.WaitGroup
 	turn := func(user int, n int, desired func(int) storage.Reaction) {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(2, uint64(user))) //nolint:gosec // seeded on purpose
+			rng := rand.New(rand.NewPCG(2, uint64(user)))
 			for i := range n {
 				ask := set(video(rng.IntN(12)), storage.UserID(fmt.Sprintf("user-%d", user)), desired(i))
 				if _, err := store.Set(t.Context(), ask); err != nil {
@@ -130,7 +130,7 @@ func sharedShards(t *testing.T) []string {
 	fill(t, store, video)
 	before := counted(t, registry, "likewise_storage_attempt_failures_total")
 	for user := range 96 {
-		turn(user, 40, func(i int) storage.Reaction { return storage.Reaction(i % 3) }) //nolint:gosec // 0 to 2
+		turn(user, 40, func(i int) storage.Reaction { return storage.Reaction(i % 3) })
 	}
 	wg.Wait()
 	if n := counted(t, registry, "likewise_storage_attempt_failures_total") - before; n > 0 {
@@ -188,7 +188,7 @@ func ambiguous(fault pgproxy.Fault) scenario {
 		require.NoError(t, err)
 
 		ask := set("cat", "ann", storage.Dislike)
-		ask.ExpectedVersion = version(first.Version)
+		ask.ExpectedVersion = new(first.Version)
 		armed := proxy.Arm(fault)
 		got, err := store.Set(t.Context(), ask)
 		tookHold(t, armed)

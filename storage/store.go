@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"time"
@@ -100,9 +101,7 @@ func openPool(ctx context.Context, url string, size int, settings map[string]str
 	if err != nil {
 		return nil, errors.New("open storage: the database URL is not of the form postgres://user@host:port/database")
 	}
-	for name, value := range settings {
-		cfg.ConnConfig.RuntimeParams[name] = value
-	}
+	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
 	cfg.MaxConns = int32(size) //nolint:gosec // bounded by Validate
 	cfg.ConnConfig.ConnectTimeout = connectTimeout
 	cfg.ConnConfig.DialFunc = (&net.Dialer{Timeout: connectTimeout, KeepAlive: connectTimeout}).DialContext

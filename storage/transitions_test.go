@@ -27,8 +27,6 @@ func set(video storage.VideoID, user storage.UserID, desired storage.Reaction) s
 	return storage.Set{Slot: slotOf(video, user), Video: video, User: user, Desired: desired}
 }
 
-func version(v int64) *int64 { return &v }
-
 // requireExact demands that the stored counts are those of the rows.
 func requireExact(t *testing.T, s *storage.Store, video storage.VideoID, want storage.Tally) {
 	t.Helper()
@@ -117,6 +115,7 @@ func TestSetAndGetFollowTheModel(t *testing.T) {
 	t.Parallel()
 	s := storagetest.Store(t)
 	run := 0
+	ctx := t.Context()
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		video := storage.VideoID(fmt.Sprintf("run-%d", run))
@@ -126,35 +125,35 @@ func TestSetAndGetFollowTheModel(t *testing.T) {
 			if model[user] == nil {
 				model[user] = &register{keys: map[string]remembered{}}
 			}
-			step(t, s, model[user], video, user)
+			step(ctx, t, s, model[user], video, user)
 		}
 		want := storage.Tally{}
 		for user, r := range model {
-			state, err := s.Get(context.Background(), slotOf(video, user), video, user)
+			state, err := s.Get(ctx, slotOf(video, user), video, user)
 			require.NoError(t, err)
 			require.Equal(t, r.state, state)
 			want.Likes += tally(r.state.Reaction).Likes
 			want.Dislikes += tally(r.state.Reaction).Dislikes
 		}
-		recount, err := s.Recount(context.Background(), video)
+		recount, err := s.Recount(ctx, video)
 		require.NoError(t, err)
 		require.Equal(t, storage.Recount{Stored: want, Rows: want}, recount)
 	})
 }
 
 // step makes one drawn Set and checks its answer against the model.
-func step(t *rapid.T, s *storage.Store, r *register, video storage.VideoID, user storage.UserID) {
+func step(ctx context.Context, t *rapid.T, s *storage.Store, r *register, video storage.VideoID, user storage.UserID) {
 	ask := set(video, user, storage.Reaction(rapid.IntRange(0, 2).Draw(t, "desired")))
 	ask.IdempotencyKey = rapid.SampledFrom([]string{"", "", "k1", "k2"}).Draw(t, "key")
 	switch rapid.IntRange(0, 4).Draw(t, "condition") {
 	case 0:
-		ask.ExpectedVersion = version(0)
+		ask.ExpectedVersion = new(int64(0))
 	case 1:
-		ask.ExpectedVersion = version(r.state.Version)
+		ask.ExpectedVersion = new(r.state.Version)
 	case 2:
-		ask.ExpectedVersion = version(r.state.Version + 1)
+		ask.ExpectedVersion = new(r.state.Version + 1)
 	}
-	got, err := s.Set(context.Background(), ask)
+	got, err := s.Set(ctx, ask)
 
 	if old, ok := r.keys[ask.IdempotencyKey]; ok {
 		if old.desired == ask.Desired && equal(old.expected, ask.ExpectedVersion) {

@@ -29,6 +29,7 @@ type node struct {
 	front  net.Listener
 	peers  net.Listener    // nil if the node runs alone
 	gossip *routing.Gossip // nil if the node runs alone
+	routes mapSource       // gossip's, or fixed if the node runs alone
 	server *regions.Server
 }
 
@@ -85,11 +86,23 @@ func (n *node) storageConfig() storage.Config {
 			BatchLimit:  n.flags.CommitBatch,
 			QueueLimit:  n.flags.CommitQueue,
 			KeyLifetime: n.flags.IdempotencyLifetime,
+			CounterSlot: n.counterSlot,
 		},
 		ReadConnections: n.flags.ReadConnections,
 		Registerer:      n.registry,
 		Log:             n.log,
 	}
+}
+
+// counterSlot counts a video in one shard per region, the region's lowest slot,
+// so that a count read touches few rows.
+func (n *node) counterSlot(_ storage.VideoID, slot storage.Slot) storage.Slot {
+	topology := n.routes.Map().Topology()
+	lowest, ok := topology.LowestSlot(topology.Home(routing.Slot(slot))) //nolint:gosec // 0 to 255
+	if !ok {
+		return slot // every slot has a home, so this does not happen; any choice is right
+	}
+	return storage.Slot(lowest)
 }
 
 // topology reads the topology. A node that runs alone migrates its database
@@ -155,25 +168,26 @@ func (n *node) newGossip(ctx context.Context, initial routing.Topology) (*routin
 	})
 }
 
-// loneMap is the map of a node that runs alone.
-type loneMap struct{ m *routing.Map }
-
-func (l loneMap) Map() *routing.Map { return l.m }
+// mapSource answers the map of the moment.
+type mapSource interface{ Map() *routing.Map }
 
 func (n *node) newServer(topology routing.Topology) (*regions.Server, error) {
 	cfg, err := n.serverConfig()
 	if err != nil {
 		return nil, err
 	}
+	n.routes = routing.NewStatic(routing.SingleNode(topology, n.self()))
+	if n.gossip != nil {
+		n.routes = n.gossip
+	}
 	deps := regions.Deps{
 		Store:      n.store,
-		Routes:     loneMap{routing.SingleNode(topology, n.self())},
+		Routes:     n.routes,
 		Log:        n.log,
 		Registerer: n.registry,
 		Gatherer:   n.registry,
 	}
 	if n.gossip != nil {
-		deps.Routes = n.gossip
 		deps.AnnounceLeaving = n.gossip.Leave
 	}
 	return regions.New(cfg, deps)
