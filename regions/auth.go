@@ -21,15 +21,15 @@ const (
 )
 
 var (
-	errNoToken       = unauthenticated("no token: send the header 'Authorization: Bearer <token>'")
-	errManyTokens    = unauthenticated("several Authorization headers: send one")
-	errLongToken     = unauthenticated(fmt.Sprintf("the token is longer than %d bytes: ask its issuer for a shorter one", maxToken))
-	errExpired       = unauthenticated("the token is expired: get a new one")
-	errNotYet        = unauthenticated("the token is not valid yet: check the clock of its issuer")
-	errNoExpiry      = unauthenticated("the token never expires: it needs the claim 'exp'")
-	errBadSignature  = unauthenticated("the token is not signed by HS256 with this service's secret: get one from its issuer")
-	errMalformed     = unauthenticated("the token cannot be read: send a JWT, signed by HS256, as 'Authorization: Bearer <token>'")
-	errBadSubject    = unauthenticated("the token names no user: its claim 'sub' must be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |")
+	errNoToken      = unauthenticated("no token: send the header 'Authorization: Bearer <token>'")
+	errManyTokens   = unauthenticated("several Authorization headers: send one")
+	errLongToken    = unauthenticated(fmt.Sprintf("the token is longer than %d bytes: ask its issuer for a shorter one", maxToken))
+	errExpired      = unauthenticated("the token is expired: get a new one")
+	errNotYet       = unauthenticated("the token is not valid yet: check the clock of its issuer")
+	errNoExpiry     = unauthenticated("the token never expires: it needs the claim 'exp'")
+	errBadSignature = unauthenticated("the token is not signed by HS256 with this service's secret: get one from its issuer")
+	errMalformed    = unauthenticated("the token cannot be read: send a JWT, signed by HS256, as 'Authorization: Bearer <token>'")
+	errBadSubject   = unauthenticated("the token names no user: its claim 'sub' must be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |")
 )
 
 // authenticator finds out who calls. It is safe for concurrent use.

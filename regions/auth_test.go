@@ -113,7 +113,7 @@ func TestMintTokenRefusesWhatNoNodeAccepts(t *testing.T) {
 func TestTheUserIsTheTokens(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, "n1")
-	code, _, _ := curl(t, n.url("/likewise.v1.ReactionService/SetReaction?user_id=bob"),
+	code, _ := curl(t, n.url("/likewise.v1.ReactionService/SetReaction?user_id=bob"),
 		`{"videoId":"cat","reaction":"LIKE","userId":"bob","user_id":"bob"}`,
 		map[string]string{"Authorization": "Bearer " + mint(t, "alice"), "User-Id": "bob", "X-User-Id": "bob"})
 	require.Equal(t, http.StatusOK, code)
@@ -130,14 +130,14 @@ func TestWhatNeedsAToken(t *testing.T) {
 	_, err := clientOf(t, public.FrontAddr(), nobody).SetReaction(t.Context(), like("cat"))
 	require.Equal(t, errMalformed.Error(), requireCode(t, connect.CodeUnauthenticated, err).Message())
 	_, err = clientOf(t, public.FrontAddr(), nobody).GetReaction(t.Context(), &likewisev1.GetReactionRequest{VideoId: "cat"})
-	requireCode(t, connect.CodeUnauthenticated, err)
+	requireOnlyCode(t, connect.CodeUnauthenticated, err)
 	require.Zero(t, public.store.sets.Load()+public.store.gets.Load())
 
 	counts := &likewisev1.GetCountsRequest{VideoId: "cat"}
 	_, err = clientOf(t, public.FrontAddr(), nobody).GetCounts(t.Context(), counts)
 	require.NoError(t, err)
 	_, err = clientOf(t, private.FrontAddr(), nobody).GetCounts(t.Context(), counts)
-	requireCode(t, connect.CodeUnauthenticated, err)
+	requireOnlyCode(t, connect.CodeUnauthenticated, err)
 	_, err = private.as(t, "alice").GetCounts(t.Context(), counts)
 	require.NoError(t, err)
 }

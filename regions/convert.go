@@ -97,12 +97,14 @@ func setFromPeer(req *peerv1.SetRequest) (storage.Set, error) {
 	}, nil
 }
 
-// idsFromPeer checks once more what the front door has checked: ids of another
-// form must never get into the database, whatever version a peer has.
-func idsFromPeer(req interface {
+type peerRequest interface {
 	GetVideoId() string
 	GetUserId() string
-}) (storage.VideoID, storage.UserID, error) {
+}
+
+// idsFromPeer checks once more what the front door has checked: ids of another
+// form must never get into the database, whatever version a peer has.
+func idsFromPeer(req peerRequest) (storage.VideoID, storage.UserID, error) {
 	if !validID(req.GetVideoId()) {
 		return "", "", errBadVideo
 	}

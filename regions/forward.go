@@ -56,7 +56,7 @@ func judge(err error) verdict {
 // have applied the write is followed by another only as mayRepeat allows, and
 // from then on only success is a certain answer.
 func (r *router) set(ctx context.Context, set storage.Set) (storage.Result, error) {
-	way := r.way(routing.Slot(set.Slot))
+	way := r.way(set.Video, set.User)
 	var doubt, last error
 	for node, ok := way.next(); ok && ctx.Err() == nil; node, ok = way.next() {
 		result, err := r.setAt(ctx, node, way.epoch(), set)
@@ -94,8 +94,7 @@ func (r *router) setAt(ctx context.Context, node routing.Node, epoch int64, set 
 // get reads a reaction strongly, through a node of the serving region: this one
 // if it is of that region. A read may be repeated at will.
 func (r *router) get(ctx context.Context, video storage.VideoID, user storage.UserID) (storage.State, error) {
-	slot := slotOf(video, user)
-	way := r.way(routing.Slot(slot))
+	slot, way := slotOf(video, user), r.way(video, user)
 	if way.m.Serving(way.slot) == r.region {
 		return r.store.Get(ctx, slot, video, user)
 	}
@@ -131,8 +130,8 @@ type way struct {
 	refreshed bool
 }
 
-func (r *router) way(slot routing.Slot) *way {
-	return &way{router: r, slot: slot, m: r.routes.Map()}
+func (r *router) way(video storage.VideoID, user storage.UserID) *way {
+	return &way{router: r, slot: routing.SlotOf(string(video), string(user)), m: r.routes.Map()}
 }
 
 func (w *way) epoch() int64 { return w.m.Topology().Epoch }

@@ -116,7 +116,7 @@ func TestARefusedConnectionCostsOneTry(t *testing.T) {
 	_, err := c.set(t, like("cat"))
 	require.NoError(t, err)
 	c.requireSets(t, 0, 1, 0)
-	require.True(t, c.front.router.health.count() == 1, "and none later")
+	require.EqualValues(t, 1, c.front.router.health.count(), "and none later")
 }
 
 func closedPort(t *testing.T) string {
@@ -366,10 +366,11 @@ func TestBrokenConnectionsRepeatNothing(t *testing.T) {
 		n.store.beforeSet = wait
 	}
 	c.front.router.peers.hopTimeout = time.Minute
+	client := c.front.as(t, c.user)
 	codes := make(chan connect.Code, calls)
 	for range calls {
 		go func() {
-			_, err := c.front.as(t, c.user).SetReaction(t.Context(), like("cat"))
+			_, err := client.SetReaction(t.Context(), like("cat"))
 			codes <- connect.CodeOf(err)
 		}()
 	}
@@ -407,7 +408,7 @@ func TestGetReactionAcrossRegions(t *testing.T) {
 		c := startCluster(t, away, func(cfg *Config, _ *Deps) { cfg.Deadline = 100 * time.Millisecond })
 		c.home.store.beforeGet = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 		_, err := c.front.as(t, c.user).GetReaction(t.Context(), &likewisev1.GetReactionRequest{VideoId: "cat"})
-		requireCode(t, connect.CodeDeadlineExceeded, err)
+		requireOnlyCode(t, connect.CodeDeadlineExceeded, err)
 	})
 }
 

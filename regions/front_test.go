@@ -24,7 +24,7 @@ import (
 )
 
 // curl does what curl does: HTTP/1.1, and no header but those given.
-func curl(t *testing.T, url, body string, header map[string]string) (int, map[string]any, http.Header) {
+func curl(t *testing.T, url, body string, header map[string]string) (int, map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func curl(t *testing.T, url, body string, header map[string]string) (int, map[st
 	require.NoError(t, err)
 	decoded := make(map[string]any)
 	require.NoError(t, json.Unmarshal(raw, &decoded), "%s", raw)
-	return resp.StatusCode, decoded, resp.Header
+	return resp.StatusCode, decoded
 }
 
 func (n *node) url(procedure string) string { return "http://" + n.FrontAddr() + procedure }
@@ -61,15 +61,13 @@ func TestEveryProtocolSeesTheSameState(t *testing.T) {
 	token := mint(t, "alice")
 
 	t.Run("curl", func(t *testing.T) {
-		code, body, _ := curl(t, n.url(likewisev1connect.ReactionServiceSetReactionProcedure),
+		code, body := curl(t, n.url(likewisev1connect.ReactionServiceSetReactionProcedure),
 			`{"videoId":"cat","reaction":"LIKE"}`, map[string]string{"Authorization": "Bearer " + token})
 		require.Equal(t, http.StatusOK, code)
 		require.Equal(t, "LIKE", body["reaction"])
 		require.Equal(t, "1", body["version"])
 		require.Equal(t, true, body["changed"])
-		counts := body["counts"].(map[string]any)
-		require.Equal(t, "1", counts["likes"])
-		require.Equal(t, "0", counts["dislikes"], "zeros are shown")
+		require.Subset(t, body["counts"], map[string]any{"likes": "1", "dislikes": "0"}, "zeros are shown")
 	})
 
 	t.Run("grpc-go", func(t *testing.T) {
@@ -109,10 +107,7 @@ func TestHealthReflectionAndMetrics(t *testing.T) {
 	})
 
 	t.Run("reflection", func(t *testing.T) {
-		transport := &http.Transport{Protocols: new(http.Protocols)}
-		transport.Protocols.SetUnencryptedHTTP2(true)
-		t.Cleanup(transport.CloseIdleConnections)
-		stream := grpcreflect.NewClient(&http.Client{Transport: transport}, "http://"+n.FrontAddr(), connect.WithGRPC()).NewStream(t.Context())
+		stream := reflect(t, n.FrontAddr())
 		names, err := stream.ListServices()
 		require.NoError(t, err)
 		require.EqualValues(t, likewisev1connect.ReactionServiceName, names[0])
@@ -129,6 +124,14 @@ func TestHealthReflectionAndMetrics(t *testing.T) {
 		require.Contains(t, text, "likewise_regions_map_epoch 1")
 		require.NotContains(t, text, "alice")
 	})
+}
+
+func reflect(t *testing.T, addr string) *grpcreflect.ClientStream {
+	t.Helper()
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return grpcreflect.NewClient(&http.Client{Transport: transport}, "http://"+addr, connect.WithGRPC()).NewStream(t.Context())
 }
 
 func status(t *testing.T, url string) int {
@@ -181,7 +184,7 @@ func TestInvalidRequestsAreRefusedAndWriteNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			code, answer, _ := curl(t, n.url(likewisev1connect.ReactionServiceSetReactionProcedure), body, auth)
+			code, answer := curl(t, n.url(likewisev1connect.ReactionServiceSetReactionProcedure), body, auth)
 			require.Equal(t, http.StatusBadRequest, code, "%v", answer)
 			require.Equal(t, "invalid_argument", answer["code"])
 		})
@@ -196,7 +199,7 @@ func TestInvalidRequestsAreRefusedAndWriteNothing(t *testing.T) {
 
 	t.Run("too large a body", func(t *testing.T) {
 		t.Parallel()
-		code, _, _ := curl(t, n.url(likewisev1connect.ReactionServiceSetReactionProcedure),
+		code, _ := curl(t, n.url(likewisev1connect.ReactionServiceSetReactionProcedure),
 			`{"videoId":"`+strings.Repeat("a", maxBody)+`"}`, auth)
 		require.Equal(t, http.StatusTooManyRequests, code)
 	})
@@ -233,7 +236,7 @@ func TestIdempotencyKeys(t *testing.T) {
 			}
 			_, err := n.as(t, "alice", options...).SetReaction(t.Context(), withKey(like("cat"), c.field))
 			if !c.valid {
-				requireCode(t, connect.CodeInvalidArgument, err)
+				requireOnlyCode(t, connect.CodeInvalidArgument, err)
 				require.Zero(t, n.store.sets.Load())
 				return
 			}
@@ -291,7 +294,7 @@ func TestGetCountsRefusesABoundItCannotMeet(t *testing.T) {
 	detailOf[*likewisev1.RetryAfter](t, refusal)
 
 	_, err = n.as(t, "alice").GetCounts(t.Context(), &likewisev1.GetCountsRequest{VideoId: "cat", ConsistencyToken: "bogus"})
-	requireCode(t, connect.CodeInvalidArgument, err)
+	requireOnlyCode(t, connect.CodeInvalidArgument, err)
 }
 
 func TestDeadlines(t *testing.T) {
@@ -332,7 +335,7 @@ func TestAPanicFailsItsCallAlone(t *testing.T) {
 	require.NotContains(t, refusal.Message(), "secret text")
 	logged := n.logs.FilterMessage("call panicked").All()
 	require.Len(t, logged, 1)
-	require.Contains(t, string(logged[0].ContextMap()["stack"].(string)), "SetReaction")
+	require.Contains(t, logged[0].ContextMap()["stack"], "SetReaction")
 	text := page(t, n.url("/metrics"))
 	require.Contains(t, text, "likewise_regions_panics_total 1")
 	require.Contains(t, text, `likewise_regions_calls_total{code="internal",procedure="/likewise.v1.ReactionService/SetReaction"} 1`)

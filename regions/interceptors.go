@@ -59,7 +59,7 @@ func recoverPanics(log *zap.Logger, m *metrics) connect.UnaryInterceptorFunc {
 				switch reason := recover(); reason {
 				case nil:
 				case http.ErrAbortHandler:
-					panic(reason)
+					panic(reason) //nolint:forbidigo // it is not ours: net/http waits for it
 				default:
 					m.panics.Inc()
 					log.Error("call panicked",

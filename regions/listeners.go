@@ -1,8 +1,10 @@
 package regions
 
 import (
+	"context"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -42,15 +44,37 @@ func (s *Server) frontMux() *http.ServeMux {
 	)
 	mux.Handle(likewisev1connect.NewReactionServiceHandler(
 		&reactionService{router: s.router, counts: s.counts}, common, s.frontChain()))
-	mux.Handle(grpchealth.NewHandler(s.health, common))
+	mux.Handle(s.untilLeft(grpchealth.NewHandler(s.health, common)))
 	reflector := grpcreflect.NewStaticReflector(likewisev1connect.ReactionServiceName, grpchealth.HealthV1ServiceName)
-	mux.Handle(grpcreflect.NewHandlerV1(reflector, connect.WithReadMaxBytes(maxBody)))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, connect.WithReadMaxBytes(maxBody)))
+	mux.Handle(s.untilLeft(grpcreflect.NewHandlerV1(reflector, connect.WithReadMaxBytes(maxBody))))
+	mux.Handle(s.untilLeft(grpcreflect.NewHandlerV1Alpha(reflector, connect.WithReadMaxBytes(maxBody))))
 	mux.HandleFunc("GET /healthz", s.healthz)
 	if s.deps.Gatherer != nil {
 		mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Gatherer, promhttp.HandlerOpts{}))
 	}
 	return mux
+}
+
+// untilLeft ends the streams of a handler when the node leaves: they would hold
+// up the drain for as long as their callers like.
+func (s *Server) untilLeft(path string, handler http.Handler) (string, http.Handler) {
+	return path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		var watch sync.WaitGroup
+		defer watch.Wait()
+		defer cancel()
+		watch.Go(func() {
+			select {
+			case <-s.left:
+				cancel()
+				// It may be waiting for the caller's next message. An error would mean
+				// that it is not.
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+			case <-ctx.Done():
+			}
+		})
+		handler.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // healthz is for load balancers that do not speak gRPC.

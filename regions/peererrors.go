@@ -36,11 +36,7 @@ func fromPeer(answer *connect.Error) error {
 func fromDetail(code connect.Code, detail proto.Message) error {
 	switch detail := detail.(type) {
 	case *likewisev1.VersionMismatch:
-		reaction, err := reactionFromProto(detail.GetReaction())
-		if err != nil {
-			return nil
-		}
-		return &storage.VersionMismatchError{Current: storage.State{Reaction: reaction, Version: detail.GetVersion()}}
+		return fromMismatch(detail)
 	case *likewisev1.VideoNotActive:
 		return &storage.VideoStateError{State: videoStateFromProto(detail.GetState())}
 	case *likewisev1.IdempotencyKeyReused:
@@ -65,4 +61,13 @@ func fromRetryAfter(code connect.Code, after time.Duration) error {
 	default:
 		return nil
 	}
+}
+
+// fromMismatch is nil for a reaction that this version does not know.
+func fromMismatch(detail *likewisev1.VersionMismatch) error {
+	reaction, err := reactionFromProto(detail.GetReaction())
+	if err == nil {
+		return &storage.VersionMismatchError{Current: storage.State{Reaction: reaction, Version: detail.GetVersion()}}
+	}
+	return nil
 }

@@ -30,6 +30,7 @@ type Server struct {
 	peers   *peerClient // nil: this node runs alone
 	health  *grpchealth.StaticChecker
 	leaving atomic.Bool
+	left    chan struct{} // closed when streams must end
 
 	frontListener net.Listener
 	front         *http.Server
@@ -49,7 +50,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if deps.Log == nil {
 		deps.Log = zap.NewNop()
 	}
-	s := &Server{cfg: cfg.withDefaults(), deps: deps, log: deps.Log, metrics: newMetrics()}
+	s := &Server{cfg: cfg.withDefaults(), deps: deps, log: deps.Log, metrics: newMetrics(), left: make(chan struct{})}
 	if err := errors.Join(s.assemble(), s.listen()); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open the front door: %w", err)
@@ -93,7 +94,7 @@ func orListen(given net.Listener, addr, field string) (net.Listener, error) {
 	if given != nil {
 		return given, nil
 	}
-	opened, err := net.Listen("tcp", addr)
+	opened, err := net.Listen("tcp", addr) //nolint:noctx // binding a port does not block
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", field, addr, err)
 	}
@@ -153,6 +154,9 @@ func serve(run func(net.Listener) error, l net.Listener) error {
 	return nil
 }
 
+// watchersHear is how long streams go on after the health has changed.
+const watchersHear = 200 * time.Millisecond
+
 var errDrainTimeout = errors.New("drain timed out")
 
 // drain lets the node go without a failed call: others stop choosing it before
@@ -164,6 +168,9 @@ func (s *Server) drain(ctx context.Context) error {
 	s.leaving.Store(true)
 	s.health.SetStatus("", grpchealth.StatusNotServing)
 	s.health.SetStatus(likewisev1connect.ReactionServiceName, grpchealth.StatusNotServing)
+	// Streams have no end of their own: who watches the health hears of the
+	// leaving, and is then hung up on.
+	defer time.AfterFunc(watchersHear, func() { close(s.left) }).Stop()
 	var back errgroup.Group
 	if s.back != nil {
 		back.Go(func() error { return shutdown(ctx, s.back, "calls of other nodes") })

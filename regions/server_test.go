@@ -127,6 +127,12 @@ func requireCode(t *testing.T, want connect.Code, err error) *connect.Error {
 	return got
 }
 
+// requireOnlyCode asks for a code and no more.
+func requireOnlyCode(t *testing.T, want connect.Code, err error) {
+	t.Helper()
+	_ = requireCode(t, want, err)
+}
+
 // detailOf returns the one detail of a type.
 func detailOf[T any](t *testing.T, err *connect.Error) T {
 	t.Helper()
