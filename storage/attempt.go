@@ -23,6 +23,11 @@ var errAttemptTimeout = errors.New("the database did not answer within the time 
 type attempter struct {
 	pool *pgxpool.Pool
 	cfg  CommitterConfig
+	heat *heat
+}
+
+func (a *attempter) counterSlot(video VideoID, slot Slot) Slot {
+	return a.heat.slot(video, slot, a.cfg.ColdSlot(slot))
 }
 
 // attempt is one transaction: what it set out to do, and what is known of it.
@@ -62,10 +67,13 @@ func (a *attempter) run(ctx context.Context, sets []Set) (*attempt, *failure) {
 	if err != nil {
 		return nil, failed(fmt.Errorf("lock and read: %w", err), beforeCommit, nil)
 	}
-	att := &attempt{id: uuid.New(), plan: fold(sets, snap, a.cfg.CounterSlot), shards: map[shardKey]CounterShard{}}
+	att := &attempt{id: uuid.New(), plan: fold(sets, snap, a.counterSlot), shards: map[shardKey]CounterShard{}}
+	began := time.Now()
 	if at, err := a.write(ctx, conn, att); err != nil {
 		return nil, failed(fmt.Errorf("write and commit: %w", err), at, att)
 	}
+	now := time.Now()
+	a.heat.observe(att.plan.changes, now.Sub(began), now)
 	return att, nil
 }
 

@@ -35,10 +35,11 @@ type CommitterConfig struct {
 	// kept. Default 24 h.
 	KeyLifetime time.Duration
 
-	// CounterSlot chooses the counter shard of a reaction that was NONE. Any
-	// choice is correct. It must be fast and safe for concurrent use. nil: the
-	// key's own slot.
-	CounterSlot func(VideoID, Slot) Slot
+	// ColdSlot says in which counter shard a key is counted whose video is cold,
+	// such as the lowest slot of its region, so that a count read touches few
+	// rows. A hot video is counted in the key's own slot. Any choice is correct.
+	// It must be fast and safe for concurrent use. nil: always the own slot.
+	ColdSlot func(Slot) Slot
 }
 
 func (c CommitterConfig) withDefaults() CommitterConfig {
@@ -48,8 +49,8 @@ func (c CommitterConfig) withDefaults() CommitterConfig {
 	setDefault(&c.RequestTimeout, 5*time.Second)
 	setDefault(&c.DrainTimeout, 5*time.Second)
 	setDefault(&c.KeyLifetime, 24*time.Hour)
-	if c.CounterSlot == nil {
-		c.CounterSlot = func(_ VideoID, slot Slot) Slot { return slot }
+	if c.ColdSlot == nil {
+		c.ColdSlot = func(slot Slot) Slot { return slot }
 	}
 	return c
 }

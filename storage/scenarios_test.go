@@ -36,12 +36,12 @@ func (f *findings) add(format string, args ...any) {
 	}
 }
 
-func randomShard(_ storage.VideoID, _ storage.Slot) storage.Slot {
+func randomShard(storage.Slot) storage.Slot {
 	return storage.Slot(rand.IntN(4))
 }
 
-func withShards(choose func(storage.VideoID, storage.Slot) storage.Slot) storagetest.Option {
-	return func(c *storage.Config) { c.Committer.CounterSlot = choose }
+func withShards(choose func(storage.Slot) storage.Slot) storagetest.Option {
+	return func(c *storage.Config) { c.Committer.ColdSlot = choose }
 }
 
 // switching has a hundred callers on four nodes switch a few users' reactions,
@@ -110,7 +110,7 @@ func sharedShards(t *testing.T) []string {
 	url := storagetest.URL(t)
 	registry := prometheus.NewRegistry()
 	video := func(i int) storage.VideoID { return storage.VideoID(fmt.Sprintf("video-%d", i)) }
-	toShard := func(_ storage.VideoID, slot storage.Slot) storage.Slot { return slot % 2 }
+	toShard := func(slot storage.Slot) storage.Slot { return slot % 2 }
 	store := storagetest.Open(t, url, withShards(toShard), func(c *storage.Config) {
 		c.Committer.Workers, c.Committer.BatchLimit, c.Registerer = 8, 8, registry
 	})

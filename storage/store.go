@@ -88,7 +88,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{writes: writes, reads: reads, log: cfg.Log}
-	s.committer = newCommitter(cfg.Committer, &attempter{pool: writes, cfg: cfg.Committer}, newMetrics(cfg.Registerer), cfg.Log)
+	s.committer = newCommitter(cfg.Committer, &attempter{pool: writes, cfg: cfg.Committer, heat: newHeat()}, newMetrics(cfg.Registerer), cfg.Log)
 	if err := s.ping(ctx); err != nil {
 		s.Close()
 		return nil, err

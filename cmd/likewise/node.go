@@ -86,7 +86,7 @@ func (n *node) storageConfig() storage.Config {
 			BatchLimit:  n.flags.CommitBatch,
 			QueueLimit:  n.flags.CommitQueue,
 			KeyLifetime: n.flags.IdempotencyLifetime,
-			CounterSlot: n.counterSlot,
+			ColdSlot:    n.coldSlot,
 		},
 		ReadConnections: n.flags.ReadConnections,
 		Registerer:      n.registry,
@@ -94,9 +94,9 @@ func (n *node) storageConfig() storage.Config {
 	}
 }
 
-// counterSlot counts a video in one shard per region, the region's lowest slot,
-// so that a count read touches few rows.
-func (n *node) counterSlot(_ storage.VideoID, slot storage.Slot) storage.Slot {
+// coldSlot counts a cold video in one shard per region, the region's lowest
+// slot, so that a count read touches few rows.
+func (n *node) coldSlot(slot storage.Slot) storage.Slot {
 	topology := n.routes.Map().Topology()
 	lowest, ok := topology.LowestSlot(topology.Home(routing.Slot(slot))) //nolint:gosec // 0 to 255
 	if !ok {
