@@ -50,6 +50,7 @@ type model struct {
 	sweeps   bool
 	repeated map[string]bool // idempotency keys whose result matters later
 	timeout  time.Duration
+	told     witnesses
 }
 
 func (m model) check(key Key, ops []Op) []Violation {
@@ -68,6 +69,7 @@ func (m model) check(key Key, ops []Op) []Violation {
 
 // search looks for an order that explains the operations.
 func (m model) search(ops []Op) porcupine.CheckResult {
+	m.told = m.witnesses(ops)
 	history := make([]porcupine.Operation, 0, len(ops))
 	for _, op := range ops {
 		if op.Outcome == Failed || op.Outcome == Unknown && op.Kind == Get {
@@ -112,8 +114,22 @@ func boxed(registers []register) []any {
 
 // step returns what the register may be after op, given what op was told.
 func (m model) step(r register, op Op) []register {
+	after := m.apply(r, op)
+	if m.sweeps && r.hasRow() && r.reaction == storage.None {
+		r.version = version{} // the sweeper was here
+		after = append(after, m.apply(r, op)...)
+	}
+	if m.bearsWitness(op) {
+		for i := range after {
+			after[i].witnessed++
+		}
+	}
+	return after
+}
+
+func (m model) apply(r register, op Op) []register {
 	if op.Kind == Get {
-		return m.see(r, op.Result.Reaction, op.Result.Version)
+		return see(r, op.Result.Reaction, op.Result.Version)
 	}
 	if kept, ok := r.recall(op.IdempotencyKey); ok {
 		return replay(r, kept, op)
@@ -125,7 +141,7 @@ func (m model) step(r register, op Op) []register {
 	case Refused:
 		var out []register
 		for _, s := range no {
-			out = append(out, m.see(s, op.Result.Reaction, op.Result.Version)...)
+			out = append(out, see(s, op.Result.Reaction, op.Result.Version)...)
 		}
 		return out
 	default:
@@ -158,8 +174,8 @@ func (m model) acknowledge(registers []register, op Op) []register {
 		if told.Previous != r.reaction || told.Reaction != op.Desired || told.Changed != (r.reaction != op.Desired) {
 			continue
 		}
-		for _, next := range m.become(r, op.Desired) {
-			for _, seen := range m.see(next, told.Reaction, told.Version) {
+		for _, next := range m.become(r, op) {
+			for _, seen := range see(next, told.Reaction, told.Version) {
 				out = append(out, m.keep(seen, r.reaction, op))
 			}
 		}
@@ -169,7 +185,7 @@ func (m model) acknowledge(registers []register, op Op) []register {
 
 // carryOut is acknowledge without a result to compare.
 func (m model) carryOut(r register, op Op) []register {
-	next := m.become(r, op.Desired)
+	next := m.become(r, op)
 	for i := range next {
 		next[i] = m.keep(next[i], r.reaction, op)
 	}

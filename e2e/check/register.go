@@ -34,12 +34,15 @@ type register struct {
 	floor    int64   // the highest version that the key is known to have had
 	bases    int     // how many unknown versions there were
 	memory   []memo  // sorted by key
+	// witnessed is how many operations that bear witness saw this version.
+	witnessed int
 }
 
 func (r register) hasRow() bool { return r.version != version{} }
 
 func (r register) equal(s register) bool {
 	return r.reaction == s.reaction && r.version == s.version && r.floor == s.floor && r.bases == s.bases &&
+		r.witnessed == s.witnessed &&
 		slices.Equal(r.memory, s.memory)
 }
 
@@ -49,30 +52,23 @@ func (r register) hash(seed maphash.Seed) uint64 {
 		version  version
 		floor    int64
 		kept     int
+		seen     int
 	}
-	return maphash.Comparable(seed, summary{r.reaction, r.version, r.floor, len(r.memory)})
+	return maphash.Comparable(seed, summary{r.reaction, r.version, r.floor, len(r.memory), r.witnessed})
 }
 
 // see returns the register if it may have been seen as in this state.
-func (m model) see(r register, reaction storage.Reaction, v int64) []register {
+func see(r register, reaction storage.Reaction, v int64) []register {
 	if r.reaction != reaction {
 		return nil
 	}
-	if v == 0 {
-		return m.seeNoRow(r)
-	}
-	if !r.hasRow() {
+	if r.hasRow() != (v > 0) {
 		return nil
+	}
+	if v == 0 {
+		return []register{r}
 	}
 	return r.pin(r.version, v)
-}
-
-func (m model) seeNoRow(r register) []register {
-	if r.hasRow() && (r.reaction != storage.None || !m.sweeps) {
-		return nil
-	}
-	r.version = version{} // the sweeper was here
-	return []register{r}
 }
 
 // pin returns the register with the given version known to be v.
@@ -122,23 +118,26 @@ func (r register) meets(expected *int64) (yes, no []register) {
 }
 
 // become returns what the register may be after a Set that is carried out.
-func (m model) become(r register, desired storage.Reaction) []register {
-	if r.reaction == desired {
+func (m model) become(r register, op Op) []register {
+	if r.reaction == op.Desired {
 		return []register{r}
 	}
-	var next []register
-	if r.hasRow() {
-		next = append(next, r.bump(desired))
+	if !m.mayLeave(r) {
+		return nil
 	}
-	if !r.hasRow() || m.sweeps && r.reaction == storage.None {
-		next = append(next, r.renew(desired))
+	var next []register
+	if bumped := r.bump(op.Desired); r.hasRow() && m.mayMake(bumped.version, op) {
+		next = append(next, bumped)
+	}
+	if !r.hasRow() {
+		next = append(next, r.renew(op.Desired))
 	}
 	return next
 }
 
 // bump changes a row that is there.
 func (r register) bump(desired storage.Reaction) register {
-	r.reaction = desired
+	r.reaction, r.witnessed = desired, 0
 	r.version.n++
 	if r.version.base == 0 {
 		r.floor = r.version.n
@@ -148,7 +147,7 @@ func (r register) bump(desired storage.Reaction) register {
 
 // renew makes a row whose version nobody knows yet.
 func (r register) renew(desired storage.Reaction) register {
-	r.reaction = desired
+	r.reaction, r.witnessed = desired, 0
 	r.bases++
 	r.version = version{base: r.bases}
 	return r

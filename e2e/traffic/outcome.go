@@ -21,6 +21,9 @@ type verdict struct {
 // defaultPause is the time between attempts where the server names none.
 const defaultPause = 20 * time.Millisecond
 
+// OutcomeOf says what the error of one call to a server means for its effect.
+func OutcomeOf(err error) Outcome { return judge(err).outcome }
+
 // judge decides what an attempt's error says of its effect. What it does not
 // know for sure to be harmless is Unknown.
 func judge(err error) verdict {
@@ -64,19 +67,19 @@ func judgeUnavailable(err error) verdict {
 }
 
 func retryAfter(err error) time.Duration {
-	if d, ok := detail[*likewisev1.RetryAfter](err); ok && d.GetDelay().IsValid() {
+	if d, ok := Detail[*likewisev1.RetryAfter](err); ok && d.GetDelay().IsValid() {
 		return d.GetDelay().AsDuration()
 	}
 	return defaultPause
 }
 
 func hasDetail[T any](err error) bool {
-	_, ok := detail[T](err)
+	_, ok := Detail[T](err)
 	return ok
 }
 
-// detail returns the first detail of type T.
-func detail[T any](err error) (T, bool) {
+// Detail returns the first detail of type T that a server sent with an error.
+func Detail[T any](err error) (T, bool) {
 	var none T
 	wire, ok := errors.AsType[*connect.Error](err)
 	if !ok {

@@ -123,7 +123,7 @@ func (c *Cluster) migrate(ctx context.Context) error {
 	child, err := process.Start(process.Spec{
 		Path:   c.config.Binary,
 		Args:   []string{"migrate", "--regions", strings.Join(c.config.Regions, ",")},
-		Env:    c.environment(),
+		Env:    c.environment(c.config.DatabaseURL),
 		Output: log,
 	})
 	if err != nil {

@@ -185,6 +185,15 @@ func TestALoneNodeHasNoPeers(t *testing.T) {
 	require.Contains(t, env, "LIKEWISE_JWT_SECRET=ssss")
 }
 
+func TestANodeMayReachTheDatabaseAtItsOwnAddress(t *testing.T) {
+	t.Parallel()
+	cfg := config()
+	cfg.DatabaseURLOf = func(node string) string { return "postgres://" + node + "@127.0.0.1:1/test" }
+	for _, n := range start(t, cfg).Nodes() {
+		require.Contains(t, get(t, n, "/environment"), "LIKEWISE_DATABASE_URL=postgres://"+n.Name()+"@")
+	}
+}
+
 func TestFailedStart(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ env, says string }{

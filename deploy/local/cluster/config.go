@@ -18,6 +18,9 @@ type Config struct {
 	NodesPerRegion int
 	// DatabaseURL is the database of all nodes. Start migrates it. Required.
 	DatabaseURL string
+	// DatabaseURLOf, if not nil, gives the address at which one node, by name,
+	// reaches that database: through a proxy, for example.
+	DatabaseURLOf func(node string) string
 
 	// RTT is the round trip between regions. Default: none anywhere.
 	RTT wan.RTT
@@ -49,6 +52,10 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.NodesPerRegion == 0 {
 		c.NodesPerRegion = 2
+	}
+	if c.DatabaseURLOf == nil {
+		url := c.DatabaseURL
+		c.DatabaseURLOf = func(string) string { return url }
 	}
 	if c.RTT == nil {
 		c.RTT = wan.Uniform(0)

@@ -47,17 +47,17 @@ func (c *Cluster) plan(ctx context.Context) ([]*Node, error) {
 func (c *Cluster) introduce(nodes []*Node, authority *certs.Authority) error {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
-	env := c.environment("LIKEWISE_GOSSIP_KEY=" + base64.StdEncoding.EncodeToString(key))
+	gossipKey := "LIKEWISE_GOSSIP_KEY=" + base64.StdEncoding.EncodeToString(key)
 	for _, n := range nodes {
 		n.args = []string{"serve", "--region", n.region, "--name", n.name, "--listen", n.front}
-		n.env = c.environment()
+		n.env = c.environment(c.config.DatabaseURLOf(n.name))
 		if len(nodes) > 1 {
 			files, err := authority.Write(filepath.Join(c.dir, "certs"), n.name)
 			if err != nil {
 				return err
 			}
 			n.args = append(n.args, c.peerArgs(n, nodes, files)...)
-			n.env = env
+			n.env = append(n.env, gossipKey)
 			c.network.Place(n.peer, n.region)
 		}
 		if c.config.JWTSecret == "" {
@@ -86,17 +86,16 @@ func (c *Cluster) peerArgs(n *Node, nodes []*Node, files certs.Files) []string {
 
 // environment is the caller's without LIKEWISE_ variables, which are meant for
 // the caller, and with the secrets, which the command line would show.
-func (c *Cluster) environment(more ...string) []string {
+func (c *Cluster) environment(databaseURL string) []string {
 	var env []string
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "LIKEWISE_") {
 			env = append(env, v)
 		}
 	}
-	env = append(env, "LIKEWISE_DATABASE_URL="+c.config.DatabaseURL)
+	env = append(env, "LIKEWISE_DATABASE_URL="+databaseURL)
 	if c.config.JWTSecret != "" {
 		env = append(env, "LIKEWISE_JWT_SECRET="+c.config.JWTSecret)
 	}
-	env = append(env, more...)
 	return append(env, c.config.Env...)
 }

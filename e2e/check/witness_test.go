@@ -1,0 +1,42 @@
+package check
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"likewise/storage"
+)
+
+// crowd is a hundred callers who like and undo at once. Calls come in the worst
+// order, in which the last to be called saw the first version.
+func crowd() []Op {
+	var ops []Op
+	for i := range time.Duration(50) {
+		version := int64(i + 1)
+		was, is := storage.None, storage.Like
+		if i%2 == 1 {
+			was, is = is, was
+		}
+		ops = append(ops, at(100-2*i, 1000, set(is).changed(was, version)), at(99-2*i, 1000, set(is).unchanged(version)))
+	}
+	return ops
+}
+
+func TestACrowdIsDecidedSoon(t *testing.T) {
+	t.Parallel()
+	soon := Options{Timeout: 5 * time.Second}
+	require.Empty(t, Report(Linearizable(crowd(), soon)))
+
+	unsure := crowd()
+	for i := 0; i < len(unsure); i += 13 {
+		unsure[i] = at(unsure[i].Call, 0, set(unsure[i].Desired))
+	}
+	require.Empty(t, Report(Linearizable(unsure, soon)), "some were not told")
+
+	wrong := append(crowd(), at(2000, 2001, get(like, 21)))
+	found := Linearizable(wrong, soon)
+	require.Len(t, found, 1)
+	require.Equal(t, NotLinearizable, found[0].Rule)
+}
