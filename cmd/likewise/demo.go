@@ -18,6 +18,7 @@ import (
 type demoCmd struct {
 	Regions []string      `default:"eu,us,ap" placeholder:"R" group:"stage" help:"Names of the regions. Default ${default}."`
 	Nodes   int           `default:"2" placeholder:"N" group:"stage" help:"Nodes in each region. Default ${default}."`
+	Port    int           `default:"8080" placeholder:"N" group:"stage" help:"Port of the first node's front door on 127.0.0.1; those of the others follow. Where one is taken, another is drawn. 0: all are drawn. Default ${default}."`
 	RTT     time.Duration `name:"rtt" default:"40ms" group:"stage" help:"Round trip of a call between two regions; 0: none. The ways to the database and of gossip are not delayed. Default ${default}."`
 
 	Data            string `placeholder:"DIR" type:"path" group:"database" help:"Keep PostgreSQL's data here, for the next demo. Default: a temporary folder."`
@@ -56,6 +57,9 @@ func (c *demoCmd) Validate() error {
 	}
 	if c.Duration < 0 || c.RTT < 0 || c.Clients < 0 || c.Rate != nil && *c.Rate < 0 {
 		errs = append(errs, errors.New("--duration, --rtt, --clients, --rate: must not be negative"))
+	}
+	if c.Port < 0 || c.Port > 65535 {
+		errs = append(errs, errors.New("--port: want 0 to 65535"))
 	}
 	if c.Nodes < 1 || len(c.Regions) < 1 {
 		errs = append(errs, errors.New("--nodes, --regions: at least one is needed"))
@@ -96,6 +100,7 @@ func (c *demoCmd) config(std streams) (demo.Config, error) {
 		Mint:           mintToken,
 		Regions:        c.Regions,
 		NodesPerRegion: c.Nodes,
+		FrontPort:      c.Port,
 		RTT:            c.RTT,
 		Postgres:       postgres.Options{URL: c.PostgresURL, BinDir: c.PostgresBin, DataDir: c.Data, InstallPackages: c.InstallPackages},
 		Duration:       c.Duration,

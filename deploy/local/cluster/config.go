@@ -22,6 +22,11 @@ type Config struct {
 	// reaches that database: through a proxy, for example.
 	DatabaseURLOf func(node string) string
 
+	// FrontPort is where the first node's front door listens on 127.0.0.1; those
+	// of the others follow. Where a port is taken another one is drawn. 0: all are
+	// drawn.
+	FrontPort int
+
 	// RTT is the round trip between regions. Default: none anywhere.
 	RTT wan.RTT
 
@@ -90,6 +95,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("Regions: %q is empty or named twice", region))
 		}
 		seen[region] = true
+	}
+	if c.FrontPort < 0 || c.FrontPort > maxPort {
+		errs = append(errs, fmt.Errorf("FrontPort: %d is no port", c.FrontPort))
 	}
 	if c.NodesPerRegion < 0 || c.StartTimeout < 0 || c.StopTimeout < 0 {
 		errs = append(errs, errors.New("NodesPerRegion, StartTimeout and StopTimeout cannot be negative"))

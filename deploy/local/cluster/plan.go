@@ -32,7 +32,10 @@ func (c *Cluster) plan(ctx context.Context) ([]*Node, error) {
 				health:  newHealthClient(),
 			}
 			n.logFile = filepath.Join(c.dir, n.name+".log")
-			for _, addr := range []*string{&n.front, &n.peer, &n.gossip} {
+			if n.front, err = c.frontAddr(ctx, drawn, len(nodes)); err != nil {
+				return nil, err
+			}
+			for _, addr := range []*string{&n.peer, &n.gossip} {
 				if *addr, err = drawn.draw(ctx); err != nil {
 					return nil, err
 				}
@@ -41,6 +44,14 @@ func (c *Cluster) plan(ctx context.Context) ([]*Node, error) {
 		}
 	}
 	return nodes, c.introduce(nodes, authority)
+}
+
+// frontAddr returns where the i-th node's front door listens.
+func (c *Cluster) frontAddr(ctx context.Context, drawn ports, i int) (string, error) {
+	if c.config.FrontPort == 0 {
+		return drawn.draw(ctx)
+	}
+	return drawn.claim(ctx, c.config.FrontPort+i)
 }
 
 // introduce gives every node its arguments, and its place on the network.

@@ -15,12 +15,23 @@ const (
 	lowestPort  = 20000
 	highestPort = 32000
 	portTries   = 1000
+	maxPort     = 65535
 )
 
 var errNoPort = errors.New("no free port on 127.0.0.1 between 20000 and 32000")
 
 // ports draws addresses on loopback, none of them twice.
 type ports map[int]bool
+
+// claim returns the address of one port if it is free, and otherwise draws one.
+func (p ports) claim(ctx context.Context, port int) (string, error) {
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	if port > maxPort || p[port] || !isFree(ctx, addr) {
+		return p.draw(ctx)
+	}
+	p[port] = true
+	return addr, nil
+}
 
 // draw returns an address at which nobody listens, by TCP or by UDP.
 func (p ports) draw(ctx context.Context) (string, error) {

@@ -28,6 +28,9 @@ type Config struct {
 	Regions []string
 	// NodesPerRegion is how many nodes each region has. Zero: 2.
 	NodesPerRegion int
+	// FrontPort is the first node's port; those of the others follow, where they
+	// are free. Zero: any.
+	FrontPort int
 	// RTT is the round trip between two regions. Zero: none.
 	RTT time.Duration
 	// Postgres says where the database comes from.

@@ -21,6 +21,10 @@ import (
 // keptDatabase is the database of a demo with a data folder of its own.
 const keptDatabase = "likewise"
 
+// commitWorkers is one for each node: there are several on this machine, and
+// few transactions with much in them are cheaper than many with little.
+const commitWorkers = 1
+
 // stage is everything that runs while a demo does.
 type stage struct {
 	cfg         Config
@@ -72,6 +76,8 @@ func (s *stage) startNodes(ctx context.Context) (err error) {
 		Regions:        s.cfg.Regions,
 		NodesPerRegion: s.cfg.NodesPerRegion,
 		DatabaseURL:    s.databaseURL,
+		FrontPort:      s.cfg.FrontPort,
+		Args:           []string{"--commit-workers", strconv.Itoa(commitWorkers)},
 		RTT:            wan.Uniform(s.cfg.RTT),
 		Progress:       func(line string) { s.cfg.say("%s", line) },
 	})
