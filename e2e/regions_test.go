@@ -17,6 +17,7 @@ import (
 // Three healthy regions keep every promise, whoever asks where, and however
 // many at once.
 func TestThreeRegions(t *testing.T) {
+	t.Parallel()
 	d := deploy(t, unhurried)
 
 	t.Run("answer every protocol alike", d.testProtocols)

@@ -69,6 +69,7 @@ func (m model) check(key Key, ops []Op) []Violation {
 
 // search looks for an order that explains the operations.
 func (m model) search(ops []Op) porcupine.CheckResult {
+	ops = m.reduced(ops)
 	m.told = m.witnesses(ops)
 	history := make([]porcupine.Operation, 0, len(ops))
 	for _, op := range ops {

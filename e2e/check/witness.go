@@ -45,3 +45,46 @@ func (m model) mayLeave(r register) bool {
 func (m model) mayMake(v version, op Op) bool {
 	return v.base != 0 || m.bearsWitness(op) || !m.told.made[v.n]
 }
+
+// reduced returns a history without the readers that decide nothing. A version
+// is there from one moment to another, without a break; so of all that saw it
+// and left it as it was, only the one that returned first and the one that was
+// called last say how late it came and how early it went.
+func (m model) reduced(ops []Op) []Op {
+	first, last := map[Result]int{}, map[Result]int{}
+	for i, op := range ops {
+		if !m.onlySaw(op) {
+			continue
+		}
+		if at, known := first[op.state()]; !known || op.Return < ops[at].Return {
+			first[op.state()] = i
+		}
+		if at, known := last[op.state()]; !known || op.Call > ops[at].Call {
+			last[op.state()] = i
+		}
+	}
+	var kept []Op
+	for i, op := range ops {
+		if !m.onlySaw(op) || first[op.state()] == i || last[op.state()] == i {
+			kept = append(kept, op)
+		}
+	}
+	return kept
+}
+
+// onlySaw reports whether the operation bears witness and says no more than
+// what the state was.
+func (m model) onlySaw(op Op) bool {
+	switch {
+	case !m.bearsWitness(op):
+		return false
+	case op.Kind == Get:
+		return true
+	case op.Outcome == Refused:
+		return op.Expected != nil && *op.Expected > 0 && *op.Expected != op.Result.Version
+	default:
+		return op.Expected == nil && !op.Result.Changed && op.Result.Previous == op.Desired && op.Result.Reaction == op.Desired
+	}
+}
+
+func (o Op) state() Result { return Result{Reaction: o.Result.Reaction, Version: o.Result.Version} }

@@ -36,7 +36,19 @@ func TestACrowdIsDecidedSoon(t *testing.T) {
 	require.Empty(t, Report(Linearizable(unsure, soon)), "some were not told")
 
 	wrong := append(crowd(), at(2000, 2001, get(like, 21)))
-	found := Linearizable(wrong, soon)
+	requireIllegal(t, wrong)
+
+	var watched []Op
+	for i := range time.Duration(40) {
+		watched = append(watched, at(i, 1000, set(like).unchanged(3)))
+	}
+	watched = append(watched, at(50, 1000, set(like).changed(none, 3)), at(51, 1000, set(none).changed(like, 5)))
+	requireIllegal(t, watched)
+}
+
+func requireIllegal(t *testing.T, ops []Op) {
+	t.Helper()
+	found := Linearizable(ops, Options{Timeout: 5 * time.Second})
 	require.Len(t, found, 1)
-	require.Equal(t, NotLinearizable, found[0].Rule)
+	require.Equal(t, NotLinearizable, found[0].Rule, "a crowd of readers hides nothing")
 }
