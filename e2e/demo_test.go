@@ -131,8 +131,12 @@ func TestDemoForPeople(t *testing.T) {
 	said := &transcript{}
 	cmd.Stdout, cmd.Stderr = said, said
 	require.NoError(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended := make(chan struct{})
+	var exit error // written before ended is closed
+	go func() {
+		exit = cmd.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		cancel()
 		<-ended
@@ -175,9 +179,8 @@ func TestDemoForPeople(t *testing.T) {
 	require.NoError(t, conn.Close(t.Context()))
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	select {
-	case err := <-ended:
-		ended <- nil // for the cleanup
-		require.NoError(t, err)
+	case <-ended:
+		require.NoError(t, exit)
 	case <-time.After(patience):
 		require.FailNow(t, "the demo did not end")
 	}

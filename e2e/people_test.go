@@ -178,8 +178,9 @@ func (p *people) history(t *testing.T) []check.Op {
 	return append([]check.Op(nil), p.ops...)
 }
 
-func times(n int, op check.Op) []check.Op {
-	ops := make([]check.Op, n)
+// byAll is one operation, asked for by every caller of a crowd.
+func byAll(op check.Op) []check.Op {
+	ops := make([]check.Op, callers)
 	for i := range ops {
 		ops[i] = op
 	}

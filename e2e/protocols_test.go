@@ -20,6 +20,7 @@ import (
 	"likewise/deploy/local/cluster"
 	likewisev1 "likewise/proto/likewise/v1"
 	"likewise/proto/likewise/v1/likewisev1connect"
+	"likewise/storage"
 )
 
 // protocol is one way to speak to a node, as one user.
@@ -77,15 +78,14 @@ func requireSameState(ctx context.Context, t *testing.T, p protocol, request *li
 
 	reply, err := p.counts(ctx, &likewisev1.GetCountsRequest{VideoId: request.GetVideoId(), ConsistencyToken: told.GetConsistencyToken()})
 	require.NoError(t, err, p.name)
-	require.Equal(t, one(told.GetReaction() == likewisev1.Reaction_LIKE), reply.GetCounts().GetLikes(), p.name)
-	require.Equal(t, one(told.GetReaction() == likewisev1.Reaction_DISLIKE), reply.GetCounts().GetDislikes(), p.name)
-}
-
-func one(is bool) int64 {
-	if is {
-		return 1
+	want := storage.Tally{}
+	switch told.GetReaction() {
+	case likewisev1.Reaction_LIKE:
+		want.Likes = 1
+	case likewisev1.Reaction_DISLIKE:
+		want.Dislikes = 1
 	}
-	return 0
+	require.Equal(t, want, storage.Tally{Likes: reply.GetCounts().GetLikes(), Dislikes: reply.GetCounts().GetDislikes()}, p.name)
 }
 
 // grpcGo is a client of the gRPC library that is not ours. It needs no generated

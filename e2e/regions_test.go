@@ -73,7 +73,7 @@ func (d *deployment) testCrowds(t *testing.T) {
 }
 
 func (d *deployment) sameLike(t *testing.T, p *people, video string) {
-	done := p.crowd(t.Context(), d.Nodes(), times(callers, set(keyOf(video, "alice"), storage.Like)))
+	done := p.crowd(t.Context(), d.Nodes(), byAll(set(keyOf(video, "alice"), storage.Like)))
 	require.Equal(t, callers, count(done, succeeded))
 	require.Equal(t, 1, count(done, changed))
 	for _, op := range done {
@@ -83,7 +83,7 @@ func (d *deployment) sameLike(t *testing.T, p *people, video string) {
 }
 
 func (d *deployment) sameKey(t *testing.T, p *people, video string) {
-	done := p.crowd(t.Context(), d.Nodes(), times(callers, keyed(set(keyOf(video, "alice"), storage.Like), "once")))
+	done := p.crowd(t.Context(), d.Nodes(), byAll(keyed(set(keyOf(video, "alice"), storage.Like), "once")))
 	require.Equal(t, callers, count(done, succeeded))
 	for _, op := range done {
 		require.Equal(t, done[0].Result, op.Result)
@@ -93,7 +93,7 @@ func (d *deployment) sameKey(t *testing.T, p *people, video string) {
 }
 
 func (d *deployment) twoRequestsOfOneKey(t *testing.T, p *people, video string) {
-	ops := times(callers, keyed(set(keyOf(video, "alice"), storage.Like), "twice"))
+	ops := byAll(keyed(set(keyOf(video, "alice"), storage.Like), "twice"))
 	for i := 1; i < callers; i += 2 {
 		ops[i].Desired = storage.Dislike
 	}
@@ -107,7 +107,7 @@ func (d *deployment) twoRequestsOfOneKey(t *testing.T, p *people, video string) 
 }
 
 func (d *deployment) likeAndDislike(t *testing.T, p *people, video string) {
-	ops := times(callers, set(keyOf(video, "alice"), storage.Like))
+	ops := byAll(set(keyOf(video, "alice"), storage.Like))
 	for i := 1; i < callers; i += 2 {
 		ops[i].Desired = storage.Dislike
 	}
@@ -125,7 +125,7 @@ func (d *deployment) parallelUsers(t *testing.T, p *people, video string) {
 	require.Equal(t, callers, count(p.crowd(t.Context(), d.Nodes(), ops), changed))
 	d.requireCounts(t, video, callers, 0)
 
-	hammer := times(callers, set(keyOf(video, "user-0"), storage.None))
+	hammer := byAll(set(keyOf(video, "user-0"), storage.None))
 	for i := 1; i < callers; i += 2 {
 		hammer[i].Desired = storage.Like
 	}
@@ -138,10 +138,10 @@ func (d *deployment) parallelUsers(t *testing.T, p *people, video string) {
 func (d *deployment) repeatedNone(t *testing.T, p *people, video string) {
 	key := keyOf(video, "alice")
 	require.True(t, changed(p.do(t.Context(), d.node("us-1"), set(key, storage.Like))))
-	undone := p.crowd(t.Context(), d.Nodes(), times(callers, set(key, storage.None)))
+	undone := p.crowd(t.Context(), d.Nodes(), byAll(set(key, storage.None)))
 	require.Equal(t, callers, count(undone, succeeded))
 	require.Equal(t, 1, count(undone, changed))
-	again := p.crowd(t.Context(), d.Nodes(), times(callers, set(key, storage.None)))
+	again := p.crowd(t.Context(), d.Nodes(), byAll(set(key, storage.None)))
 	require.Equal(t, callers, count(again, succeeded))
 	require.Zero(t, count(again, changed))
 	d.requireCounts(t, video, 0, 0)
@@ -171,14 +171,14 @@ func (d *deployment) sameVersion(t *testing.T, p *people, video string) {
 	first := p.do(t.Context(), d.node("eu-2"), set(key, storage.Like))
 	op := set(key, storage.Dislike)
 	op.Expected = &first.Result.Version
-	done := p.crowd(t.Context(), d.Nodes(), times(callers, op))
+	done := p.crowd(t.Context(), d.Nodes(), byAll(op))
 	require.Equal(t, 1, count(done, succeeded))
 	require.Equal(t, callers-1, count(done, refused))
 	d.requireCounts(t, video, 0, 1)
 }
 
 func (d *deployment) toggling(t *testing.T, p *people, video string) {
-	ops := times(callers, set(keyOf(video, "alice"), storage.Like))
+	ops := byAll(set(keyOf(video, "alice"), storage.Like))
 	for i := 1; i < callers; i += 2 {
 		ops[i].Desired = storage.None
 	}

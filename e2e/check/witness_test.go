@@ -52,3 +52,14 @@ func requireIllegal(t *testing.T, ops []Op) {
 	require.Len(t, found, 1)
 	require.Equal(t, NotLinearizable, found[0].Rule, "a crowd of readers hides nothing")
 }
+
+func TestASweeperMayComeBeforeAConditionIsChecked(t *testing.T) {
+	t.Parallel()
+	ops := []Op{
+		at(0, 1, set(like).changed(none, 1)),
+		at(2, 3, set(none).changed(like, 2)),
+		at(4, 5, set(none).expecting(2).refused(none, 0)),
+	}
+	require.Empty(t, Report(Linearizable(ops, Options{Sweeps: true})))
+	require.NotEmpty(t, Linearizable(ops, Options{}))
+}
