@@ -244,7 +244,7 @@ func (c *countCache) besideWrite(ctx context.Context, video storage.VideoID, res
 	c.learn(video, result)
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.BesideWrite)
 	defer cancel()
-	got, e, err := c.getEntry(ctx, video, c.defaultBound())
+	e, got, err := c.forWrite(ctx, video)
 	if err != nil {
 		return snapshot{}, false, false
 	}
@@ -254,6 +254,18 @@ func (c *countCache) besideWrite(ctx context.Context, video storage.VideoID, res
 		return e.push(*result.Shard), true, true
 	}
 	return got, got.asOf.After(result.CommittedAt), true
+}
+
+// forWrite answers what is there, if it is young enough, and otherwise waits for
+// a load. It makes nobody load anew: a writer asks for no younger counts than
+// its own change makes them.
+func (c *countCache) forWrite(ctx context.Context, video storage.VideoID) (*countEntry, snapshot, error) {
+	e := c.entry(video)
+	if got := e.read(); got.loaded() && c.shortfall(got, c.defaultBound(), time.Now()) <= 0 {
+		return e, c.answer("hit", got), nil
+	}
+	got, e, err := c.getEntry(ctx, video, c.defaultBound())
+	return e, got, err
 }
 
 func (c *countCache) lookup(video storage.VideoID) (*countEntry, bool) {

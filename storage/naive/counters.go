@@ -48,19 +48,33 @@ ON CONFLICT (video_id) DO UPDATE
 SET likes = excluded.likes, dislikes = excluded.dislikes`
 )
 
-// applyBlind adds an event's delta. The UPDATE is atomic, so nothing is lost;
-// what is wrong is that an event is added as often as it arrives.
-func applyBlind(ctx context.Context, pool *pgxpool.Pool, e Event) error {
-	d := e.delta()
-	if _, err := pool.Exec(ctx, blindSQL, string(e.Video), d.Likes, d.Dislikes); err != nil {
-		return fmt.Errorf("adding blindly to %q: %w", e.Video, err)
+// applyBlind adds the deltas of events, in one round trip. Each UPDATE is
+// atomic, so nothing is lost; what is wrong is that an event is added as often as
+// it arrives.
+func applyBlind(ctx context.Context, pool *pgxpool.Pool, events []Event) error {
+	batch := &pgx.Batch{}
+	for _, e := range events {
+		d := e.delta()
+		batch.Queue(blindSQL, string(e.Video), d.Likes, d.Dislikes)
+	}
+	if err := pool.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("adding blindly: %w", err)
 	}
 	return nil
 }
 
 // applyReadThenWrite reads, adds and writes without a lock in between: whoever
 // writes in that time is overwritten.
-func applyReadThenWrite(ctx context.Context, pool *pgxpool.Pool, e Event) error {
+func applyReadThenWrite(ctx context.Context, pool *pgxpool.Pool, events []Event) error {
+	for _, e := range events {
+		if err := readThenWrite(ctx, pool, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readThenWrite(ctx context.Context, pool *pgxpool.Pool, e Event) error {
 	now, err := readTally(ctx, pool, e.Video)
 	if err != nil {
 		return fmt.Errorf("reading the counts of %q: %w", e.Video, err)

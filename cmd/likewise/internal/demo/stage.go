@@ -21,10 +21,6 @@ import (
 // keptDatabase is the database of a demo with a data folder of its own.
 const keptDatabase = "likewise"
 
-// commitWorkers is one for each node: there are several on this machine, and
-// few transactions with much in them are cheaper than many with little.
-const commitWorkers = 1
-
 // stage is everything that runs while a demo does.
 type stage struct {
 	cfg         Config
@@ -70,6 +66,9 @@ func (s *stage) startDatabase(ctx context.Context) (err error) {
 	return s.postgres.CreateDatabase(ctx, name)
 }
 
+// startNodes starts nodes that share one machine with each other, the database
+// and the clients: each gets one worker and one processor at a time, since few
+// transactions with much in them, and few threads, cost least in all.
 func (s *stage) startNodes(ctx context.Context) (err error) {
 	s.cluster, err = cluster.Start(ctx, cluster.Config{
 		Binary:         s.cfg.Executable,
@@ -77,7 +76,8 @@ func (s *stage) startNodes(ctx context.Context) (err error) {
 		NodesPerRegion: s.cfg.NodesPerRegion,
 		DatabaseURL:    s.databaseURL,
 		FrontPort:      s.cfg.FrontPort,
-		Args:           []string{"--commit-workers", strconv.Itoa(commitWorkers)},
+		Args:           []string{"--commit-workers", "1"},
+		Env:            []string{"GOMAXPROCS=1", "GOGC=400"},
 		RTT:            wan.Uniform(s.cfg.RTT),
 		Progress:       func(line string) { s.cfg.say("%s", line) },
 	})
