@@ -29,7 +29,7 @@ type demoCmd struct {
 	Headless bool          `group:"traffic" help:"No welcome and no line of figures: run traffic, check, end. Needs --duration."`
 	Duration time.Duration `group:"traffic" help:"How long traffic runs, such as 20s. 0: until Ctrl-C."`
 	Rate     *float64      `placeholder:"N" group:"traffic" help:"Steps of traffic per second, all clients together. 0: no traffic, or with --headless no bound. Default: 200, or with --headless no bound."`
-	Clients  int           `default:"32" placeholder:"N" group:"traffic" help:"Steps that run at once from each region. 0 takes the default, ${default}."`
+	Clients  int           `default:"48" placeholder:"N" group:"traffic" help:"Steps that run at once from each region. 0 takes the default, ${default}."`
 	Seed     *uint64       `placeholder:"N" group:"traffic" help:"Makes the clients' plans repeatable. Default: another one each time."`
 	JSON     string        `name:"json" placeholder:"FILE" group:"traffic" help:"Write what happened as one JSON object; - is standard output."`
 }

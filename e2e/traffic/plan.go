@@ -73,16 +73,16 @@ func newPlan(cfg Config, client int) *plan {
 func (p *plan) next() step {
 	s := p.set()
 	switch dice := p.rng.IntN(100); {
-	case dice < 15:
+	case dice < 10:
 		s.shape = shapeCounts
-	case dice < 20:
+	case dice < 13:
 		s.shape = shapeGet
-	case dice < 27:
+	case dice < 21:
 		s.shape, s.copies = shapeDuplicate, 2+p.rng.IntN(2)
-	case dice < 31:
+	case dice < 25:
 		s.shape, s.far, s.rival = shapeRace, p.rng.Int(), p.opinion()
 		s.idempotencyKey = ""
-	case dice < 33:
+	case dice < 27:
 		s.shape, s.patience = shapeImpatient, time.Millisecond*time.Duration(1+p.rng.IntN(20))
 		s.idempotencyKey = p.newKey()
 	}

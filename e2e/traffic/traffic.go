@@ -53,7 +53,7 @@ type Config struct {
 	Observer Observer
 
 	// ClientsPerRegion is how many steps run at once from one region.
-	// Zero: 32.
+	// Zero: 48.
 	ClientsPerRegion int
 	// Rate bounds the steps per second of all clients together.
 	// Zero: as fast as answers come.
@@ -71,7 +71,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.ClientsPerRegion = orDefault(c.ClientsPerRegion, 32)
+	c.ClientsPerRegion = orDefault(c.ClientsPerRegion, 48)
 	c.Videos = orDefault(c.Videos, 200)
 	c.UsersPerClient = orDefault(c.UsersPerClient, 20)
 	c.HotShare = orDefault(c.HotShare, 0.3)

@@ -3,6 +3,8 @@ package naive
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -64,41 +66,52 @@ func applyBlind(ctx context.Context, pool *pgxpool.Pool, events []Event) error {
 }
 
 // applyReadThenWrite reads, adds and writes without a lock in between: whoever
-// writes in that time is overwritten.
+// writes in that time is overwritten. Events of different videos go together,
+// as those of so many users at once would; those of one video one by one.
 func applyReadThenWrite(ctx context.Context, pool *pgxpool.Pool, events []Event) error {
-	for _, e := range events {
-		if err := readThenWrite(ctx, pool, e); err != nil {
+	for len(events) > 0 {
+		var now, later []Event
+		seen := map[storage.VideoID]bool{}
+		for _, e := range events {
+			if seen[e.Video] {
+				later = append(later, e)
+				continue
+			}
+			seen[e.Video] = true
+			now = append(now, e)
+		}
+		if err := readThenWrite(ctx, pool, now); err != nil {
 			return err
 		}
+		events = later
 	}
 	return nil
 }
 
-func readThenWrite(ctx context.Context, pool *pgxpool.Pool, e Event) error {
-	now, err := readTally(ctx, pool, e.Video)
-	if err != nil {
-		return fmt.Errorf("reading the counts of %q: %w", e.Video, err)
+// readThenWrite handles one event of each of several videos.
+func readThenWrite(ctx context.Context, pool *pgxpool.Pool, events []Event) error {
+	// In one order, so that those who write together do not deadlock.
+	slices.SortFunc(events, func(a, b Event) int { return strings.Compare(string(a.Video), string(b.Video)) })
+	counts := make([]storage.Tally, len(events)) // zero for a video without a row
+	reads := &pgx.Batch{}
+	for i, e := range events {
+		reads.Queue(readSQL, string(e.Video)).Query(func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{&counts[i].Likes, &counts[i].Dislikes}, func() error { return nil })
+			return err
+		})
 	}
-	d := e.delta()
-	now.Likes += d.Likes
-	now.Dislikes += d.Dislikes
-	if _, err := pool.Exec(ctx, writeSQL, string(e.Video), now.Likes, now.Dislikes); err != nil {
-		return fmt.Errorf("writing the counts of %q: %w", e.Video, err)
+	if err := pool.SendBatch(ctx, reads).Close(); err != nil {
+		return fmt.Errorf("reading counts: %w", err)
+	}
+	writes := &pgx.Batch{}
+	for i, e := range events {
+		d := e.delta()
+		writes.Queue(writeSQL, string(e.Video), counts[i].Likes+d.Likes, counts[i].Dislikes+d.Dislikes)
+	}
+	if err := pool.SendBatch(ctx, writes).Close(); err != nil {
+		return fmt.Errorf("writing counts: %w", err)
 	}
 	return nil
-}
-
-// readTally returns zero counts for a video without a row.
-func readTally(ctx context.Context, pool *pgxpool.Pool, video storage.VideoID) (storage.Tally, error) {
-	rows, err := pool.Query(ctx, readSQL, string(video))
-	if err != nil {
-		return storage.Tally{}, err
-	}
-	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[storage.Tally])
-	if err != nil || len(found) == 0 {
-		return storage.Tally{}, err
-	}
-	return found[0], nil
 }
 
 // OffBy is Σ |counted − recount| over videos, likes and dislikes. A video that

@@ -95,22 +95,22 @@ func (f *Feeder) Close() { f.pool.Close() }
 func (f *Feeder) Run(ctx context.Context) error {
 	defer close(f.stopped)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return f.drain(ctx, f.blind, blindBatch, applyBlind) })
+	g.Go(func() error { return f.drain(ctx, f.blind, applyBlind) })
 	for range f.workers {
-		g.Go(func() error { return f.drain(ctx, f.rtw, 1, applyReadThenWrite) })
+		g.Go(func() error { return f.drain(ctx, f.rtw, applyReadThenWrite) })
 	}
 	return g.Wait()
 }
 
-// blindBatch is how many increments may share a round trip: on the machine that
-// runs everything else as well, the comparison must not cost more than what it
+// maxBatch is how many events may share a round trip: on the machine that runs
+// everything else as well, the comparison must not cost more than what it
 // compares with.
-const blindBatch = 64
+const maxBatch = 64
 
 type applyFunc func(context.Context, *pgxpool.Pool, []Event) error
 
-// drain applies events, up to limit of those that wait at once.
-func (f *Feeder) drain(ctx context.Context, events <-chan Event, limit int, apply applyFunc) error {
+// drain applies events, those that wait together at once.
+func (f *Feeder) drain(ctx context.Context, events <-chan Event, apply applyFunc) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -119,16 +119,16 @@ func (f *Feeder) drain(ctx context.Context, events <-chan Event, limit int, appl
 			if !open {
 				return nil
 			}
-			if err := apply(ctx, f.pool, waiting(events, []Event{e}, limit)); err != nil {
+			if err := apply(ctx, f.pool, waiting(events, []Event{e})); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// waiting adds events that wait already to batch, up to limit in all.
-func waiting(events <-chan Event, batch []Event, limit int) []Event {
-	for len(batch) < limit {
+// waiting adds events that wait already to batch, up to maxBatch in all.
+func waiting(events <-chan Event, batch []Event) []Event {
+	for len(batch) < maxBatch {
 		select {
 		case e, open := <-events:
 			if !open {

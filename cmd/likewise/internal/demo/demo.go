@@ -42,7 +42,7 @@ type Config struct {
 	Rate float64
 	// Quiet means that there is no traffic but that of other people.
 	Quiet bool
-	// Clients is how many steps run at once from each region. Zero: 32.
+	// Clients is how many steps run at once from each region. Zero: 48.
 	Clients int
 	// Seed makes the clients' plans repeatable.
 	Seed uint64
