@@ -141,6 +141,20 @@ func TestAnAnnouncementThatHangsDelaysALittle(t *testing.T) {
 	require.Len(t, n.logs.FilterMessage("leaving unannounced").All(), 1)
 }
 
+func TestASpareConnectionDoesNotHoldUpTheDrain(t *testing.T) {
+	t.Parallel()
+	s := startNode(t, "n1", func(cfg *Config, _ *Deps) { cfg.DrainTimeout = 4 * time.Second })
+	conn, err := net.Dial("tcp", s.FrontAddr())
+	require.NoError(t, err)
+	defer conn.Close()
+	require.Eventually(t, func() bool {
+		s.fresh.mu.Lock()
+		defer s.fresh.mu.Unlock()
+		return len(s.fresh.conns) == 1
+	}, 10*time.Second, time.Millisecond)
+	require.NoError(t, s.stop(), "net/http itself waits for it for 5 s")
+}
+
 func TestRunEndsWhenAListenerDoes(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -123,5 +123,6 @@ func (s *Server) httpServer(handler http.Handler) *http.Server {
 		MaxHeaderBytes: maxHeader,
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ErrorLog:       errorLog,
+		ConnState:      s.fresh.track,
 	}
 }

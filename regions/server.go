@@ -32,6 +32,7 @@ type Server struct {
 	leaving atomic.Bool
 	left    chan struct{} // closed when streams must end
 
+	fresh         freshConns
 	frontListener net.Listener
 	front         *http.Server
 	peerListener  net.Listener // nil: this node runs alone
@@ -170,7 +171,11 @@ func (s *Server) drain(ctx context.Context) error {
 	s.health.SetStatus(likewisev1connect.ReactionServiceName, grpchealth.StatusNotServing)
 	// Streams have no end of their own: who watches the health hears of the
 	// leaving, and is then hung up on.
-	defer time.AfterFunc(watchersHear, func() { close(s.left) }).Stop()
+	// The same grace lets a first call arrive on a connection that was just made.
+	defer time.AfterFunc(watchersHear, func() {
+		close(s.left)
+		s.fresh.close()
+	}).Stop()
 	var back errgroup.Group
 	if s.back != nil {
 		back.Go(func() error { return shutdown(ctx, s.back, "calls of other nodes") })

@@ -73,7 +73,7 @@ func NewGossip(cfg GossipConfig) (*Gossip, error) {
 	}
 	g := &Gossip{
 		cfg:     cfg,
-		log:     cfg.Log.With(zap.String("node", cfg.Self.Name), zap.String("region", string(cfg.Self.Region))),
+		log:     cfg.Log,
 		metrics: newMetrics(),
 		inbox:   make(chan []byte, inboxSize),
 		reread:  make(chan struct{}, 1),

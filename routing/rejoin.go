@@ -16,6 +16,9 @@ import (
 )
 
 const (
+	// firstRejoin is the pause after the first round. It doubles from round to
+	// round up to RejoinEvery: nodes that start together find each other at once.
+	firstRejoin = 250 * time.Millisecond
 	// joinsAtOnce bounds how many missing seeds are tried side by side, so that
 	// one behind a black hole does not hold up the others.
 	joinsAtOnce = 8
@@ -30,10 +33,10 @@ var errResolveTimeout = errors.New("looking up the name timed out")
 // then two halves of a healed cut would never look for each other.
 func (g *Gossip) rejoin(ctx context.Context, c cluster) error {
 	failing := make(map[string]bool)
-	for {
+	for pause := min(firstRejoin, g.cfg.RejoinEvery); ; pause = min(2*pause, g.cfg.RejoinEvery) {
 		g.joinMissing(ctx, c, failing)
 		g.update(func(known *members) bool { return known.forget(time.Now()) > 0 })
-		if !wait(ctx, g.cfg.RejoinEvery) {
+		if !wait(ctx, pause) {
 			return nil
 		}
 	}
