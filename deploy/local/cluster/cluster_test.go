@@ -21,7 +21,7 @@ import (
 )
 
 // binary is the stand-in for likewise; see testdata/node.
-var binary string //nolint:gochecknoglobals // built once for all tests
+var binary string
 
 func TestMain(m *testing.M) {
 	if os.Getenv(parentVariable) != "" {
@@ -57,7 +57,7 @@ func runAsParent() {
 		panic(err)
 	}
 	for _, n := range c.Nodes() {
-		fmt.Println(n.Pid())
+		fmt.Fprintln(os.Stdout, n.Pid())
 	}
 	select {}
 }
@@ -243,4 +243,4 @@ func get(t *testing.T, n *cluster.Node, path string) string {
 	return body
 }
 
-func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH } //nolint:errorlint // an errno
+func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }

@@ -36,7 +36,7 @@ func (p ports) claim(ctx context.Context, port int) (string, error) {
 // draw returns an address at which nobody listens, by TCP or by UDP.
 func (p ports) draw(ctx context.Context) (string, error) {
 	for range portTries {
-		port := lowestPort + rand.IntN(highestPort-lowestPort)
+		port := lowestPort + rand.IntN(highestPort-lowestPort) //nolint:gosec // no secret
 		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		if p[port] || !isFree(ctx, addr) {
 			continue

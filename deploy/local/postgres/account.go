@@ -17,18 +17,24 @@ type account struct {
 	credential *syscall.Credential // nil: the caller, who is not root
 }
 
-// serverAccount chooses whom the server runs as: the caller or, for root, the
-// owner of the cluster, or "postgres", or "nobody".
-func serverAccount(clusterOwner uint32, hasCluster bool) (account, error) {
+// clusterAccount chooses whom the server of an existing cluster runs as: the
+// caller or, for root, the cluster's owner.
+func clusterAccount(owner uint32) (account, error) {
+	if os.Geteuid() != 0 || owner == 0 {
+		return serverAccount()
+	}
+	u, err := user.LookupId(strconv.FormatUint(uint64(owner), 10))
+	if err != nil {
+		return account{}, fmt.Errorf("looking up the owner of the data folder: %w", err)
+	}
+	return newAccount(u)
+}
+
+// serverAccount chooses whom the server of a new cluster runs as: the caller or,
+// for root, "postgres" or "nobody".
+func serverAccount() (account, error) {
 	if os.Geteuid() != 0 {
 		return account{}, nil
-	}
-	if hasCluster && clusterOwner != 0 {
-		owner, err := user.LookupId(strconv.FormatUint(uint64(clusterOwner), 10))
-		if err != nil {
-			return account{}, fmt.Errorf("looking up the owner of the data folder: %w", err)
-		}
-		return newAccount(owner)
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		if u, err := user.Lookup(name); err == nil {

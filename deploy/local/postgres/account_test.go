@@ -27,13 +27,13 @@ func runAsParent() {
 	o.DataDir = os.Getenv("POSTGRES_TEST_DATA")
 	s, err := Start(context.Background(), o)
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)
 	}
-	fmt.Println(s.Pid())
+	fmt.Fprintln(os.Stdout, s.Pid())
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	if err := s.Close(context.Background()); err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)
 	}
 }
@@ -72,7 +72,7 @@ func copyOfTest(t *testing.T) string {
 	self, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
 	path := filepath.Join(tempDir(t), "postgres.test")
-	require.NoError(t, os.WriteFile(path, self, 0o755)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(path, self, 0o755))
 	return path
 }
 
@@ -125,7 +125,7 @@ func TestClosedFolderIsNamed(t *testing.T) {
 	stranger := account{name: "stranger", credential: &syscall.Credential{Uid: 4242, Gid: 4242}}
 	err := stranger.canReach(filepath.Join(closed, "data"))
 	require.ErrorContains(t, err, "chmod o+x "+closed)
-	require.NoError(t, os.Chmod(closed, 0o711)) //nolint:gosec // to be passed through
+	require.NoError(t, os.Chmod(closed, 0o711))
 	require.NoError(t, stranger.canReach(filepath.Join(closed, "data")))
 }
 

@@ -48,10 +48,12 @@ func openCluster(dir string) (*cluster, error) {
 			return nil, err
 		}
 	}
-	if c.owner, err = serverAccount(ownerID, c.major != 0); err != nil {
-		return nil, err
+	if c.major == 0 {
+		c.owner, err = serverAccount()
+	} else {
+		c.owner, err = clusterAccount(ownerID)
 	}
-	return c, nil
+	return c, err
 }
 
 func (c *cluster) readExisting() error {
@@ -77,11 +79,9 @@ func (c *cluster) readExisting() error {
 	return nil
 }
 
-// create makes the cluster with initdb. Scratch is a folder that the account
-// can reach. A cluster that need not outlive a crash of the machine right
-// after its making is not synced, which takes seconds on a busy disk; what is
-// committed later waits for the disk or not as usual.
-func (c *cluster) create(ctx context.Context, p programs, scratch string, keep bool) error {
+// create makes the cluster with initdb, with extra arguments. Scratch is a
+// folder that the account can reach.
+func (c *cluster) create(ctx context.Context, p programs, scratch string, extra ...string) error {
 	if err := c.makeFolder(); err != nil {
 		return err
 	}
@@ -94,13 +94,10 @@ func (c *cluster) create(ctx context.Context, p programs, scratch string, keep b
 	if err := c.owner.own(secret); err != nil {
 		return err
 	}
-	args := []string{
+	args := append([]string{
 		"--pgdata=" + c.dir, "--username=" + superuser, "--pwfile=" + secret,
 		"--auth=scram-sha-256", "--encoding=UTF8", "--locale=C",
-	}
-	if !keep {
-		args = append(args, "--no-sync")
-	}
+	}, extra...)
 	if err := c.run(ctx, p.initdb(), args, filepath.Join(scratch, "initdb.log")); err != nil {
 		return fmt.Errorf("making a database cluster in %s: %w", c.dir, err)
 	}

@@ -20,7 +20,7 @@ func fakePrograms(t *testing.T, version string) (dir string) {
 	require.NoError(t, os.MkdirAll(dir, 0o750))
 	for _, name := range []string{"initdb", "postgres"} {
 		script := fmt.Sprintf("#!/bin/sh\necho 'postgres (PostgreSQL) %s'\n", version)
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700)) //nolint:gosec // a program
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700))
 	}
 	return dir
 }
@@ -87,7 +87,7 @@ func TestDownloadOfNonsenseFails(t *testing.T) {
 	root := t.TempDir()
 	err := fetch(t.Context(), repository.URL, root, filepath.Join(root, "programs"))
 	require.ErrorContains(t, err, "no download of PostgreSQL")
-	http.DefaultClient.CloseIdleConnections() // the library's
+	http.DefaultClient.CloseIdleConnections() //nolint:forbidigo // the library used it
 }
 
 func refusing(t *testing.T) string {

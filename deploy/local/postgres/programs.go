@@ -73,8 +73,8 @@ func candidates(patterns []string) []string {
 	}
 	if onPath, err := exec.LookPath("initdb"); err == nil {
 		// A link on the PATH may stand alone; its target has the others beside it.
-		if real, err := filepath.EvalSymlinks(onPath); err == nil {
-			onPath = real
+		if target, err := filepath.EvalSymlinks(onPath); err == nil {
+			onPath = target
 		}
 		dirs = append(dirs, filepath.Dir(onPath))
 	}

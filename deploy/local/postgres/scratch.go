@@ -22,7 +22,7 @@ type scratch struct {
 // by processes that were killed. If TMPDIR is closed to the server's account,
 // it lies in /tmp.
 func newScratch() (*scratch, error) {
-	owner, err := serverAccount(0, false)
+	owner, err := serverAccount()
 	if err != nil {
 		return nil, err
 	}

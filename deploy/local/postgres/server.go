@@ -89,10 +89,10 @@ func (s *Server) start(ctx context.Context, from source) error {
 	}
 	if c.major == 0 {
 		// Installing may have added the account that fits better.
-		if c.owner, err = serverAccount(0, false); err != nil {
+		if c.owner, err = serverAccount(); err != nil {
 			return err
 		}
-		if err := c.create(ctx, p, s.scratch.dir, s.options.DataDir != "" && s.options.Durability == Durable); err != nil {
+		if err := c.create(ctx, p, s.scratch.dir, s.initArgs()...); err != nil {
 			return err
 		}
 	}
@@ -102,6 +102,16 @@ func (s *Server) start(ctx context.Context, from source) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.options.StartTimeout, errStartTimeout)
 	defer cancel()
 	return s.launch(ctx, p, c)
+}
+
+// initArgs leaves a cluster unsynced that need not outlive a crash of the
+// machine right after its making: that takes seconds on a busy disk. What is
+// committed later waits for the disk or not as usual.
+func (s *Server) initArgs() []string {
+	if s.options.DataDir != "" && s.options.Durability == Durable {
+		return nil
+	}
+	return []string{"--no-sync"}
 }
 
 var errStartTimeout = errors.New("start timed out")

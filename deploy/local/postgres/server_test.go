@@ -45,7 +45,7 @@ func execute(t *testing.T, url, sql string) {
 	require.NoError(t, err)
 }
 
-func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH } //nolint:errorlint // an errno
+func gone(pid int) bool { return syscall.Kill(pid, 0) == syscall.ESRCH }
 
 func TestServer(t *testing.T) {
 	t.Parallel()
@@ -189,7 +189,7 @@ func tempDir(t *testing.T) string {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.remove()) })
 	dir := filepath.Join(s.dir, "test")
-	require.NoError(t, os.Mkdir(dir, 0o755)) //nolint:gosec // to be reached by any account
+	require.NoError(t, os.Mkdir(dir, 0o755))
 	return dir
 }
 
