@@ -90,13 +90,15 @@ func (g *Gossip) followTopology(ctx context.Context) error {
 func (g *Gossip) catchUp(ctx context.Context) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = readAgainAfter, readAgainAtMost
-	for g.behind() {
+	for g.behind() && ctx.Err() == nil {
 		err := g.readTopology(ctx)
-		if err == nil || ctx.Err() != nil {
-			continue
+		if err == nil && !g.behind() {
+			return
 		}
-		g.metrics.readsFailed.Inc()
-		g.log.Warn("topology not read", zap.Error(err))
+		if err != nil {
+			g.metrics.readsFailed.Inc()
+			g.log.Warn("topology not read", zap.Error(err))
+		}
 		if !wait(ctx, pause.NextBackOff()) {
 			return
 		}

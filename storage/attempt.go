@@ -56,7 +56,7 @@ func (a *attempter) run(ctx context.Context, sets []Set) (*attempt, *failure) {
 	defer cancel()
 	conn, err := a.pool.Acquire(ctx)
 	if err != nil {
-		return nil, failed(fmt.Errorf("acquire connection: %w", err), beforeCommit, nil)
+		return nil, &failure{class: outage, err: fmt.Errorf("acquire connection: %w", err)} // a wrong password, too
 	}
 	defer release(ctx, conn)
 

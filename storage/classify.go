@@ -47,7 +47,7 @@ func classify(err error, at stage) class {
 	switch state := pgErr.SQLState(); {
 	case state == "40001", state == "40P01": // serialization failure, deadlock
 		return restart
-	case state == "40003": // statement completion unknown
+	case state == "40003" && at != beforeCommit: // statement completion unknown
 		return unknown
 	case at == atCommit && !definiteAtCommit(state):
 		return unknown

@@ -21,7 +21,7 @@ func TestClassifySQLStates(t *testing.T) {
 	}{
 		{"40001", restart, restart, restart},
 		{"40P01", restart, restart, restart},
-		{"40003", unknown, unknown, unknown},
+		{"40003", broken, unknown, unknown},
 		{"55P03", outage, outage, unknown},
 		{"25P03", outage, outage, unknown},
 		{"25P02", outage, outage, unknown},

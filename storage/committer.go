@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 )
 
 // CommitterConfig configures group commit. The zero value is good.
@@ -24,7 +24,8 @@ type CommitterConfig struct {
 	// Default 4096.
 	QueueLimit int
 
-	// RequestTimeout is the deadline of a Set whose context has none. Default 5 s.
+	// RequestTimeout caps the time of a Set; its context may end earlier. Default
+	// 5 s.
 	RequestTimeout time.Duration
 
 	// DrainTimeout bounds how long Run finishes what was accepted after its
@@ -121,26 +122,21 @@ func (c *committer) run(ctx context.Context) error {
 	// Detached: accepted sets outlive the cancellation that stops new ones.
 	work, abort := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer abort(nil)
-	stop := context.AfterFunc(ctx, func() {
-		c.closing.Store(true)
-		for _, w := range c.workers {
-			w.close()
-		}
-		time.AfterFunc(c.cfg.DrainTimeout, func() { abort(errDrainTimeout) })
-	})
-	defer stop()
-	var g errgroup.Group
+	var workers sync.WaitGroup
 	for _, w := range c.workers {
-		g.Go(func() error {
-			w.run(work)
-			return nil
-		})
+		workers.Go(func() { w.run(work) })
 	}
-	_ = g.Wait() // workers return no errors
-	if context.Cause(work) != nil {
-		return fmt.Errorf("commit accepted sets: %w", context.Cause(work))
+	<-ctx.Done()
+	c.closing.Store(true)
+	for _, w := range c.workers {
+		w.close()
 	}
-	return nil
+	late := time.AfterFunc(c.cfg.DrainTimeout, func() { abort(errDrainTimeout) })
+	workers.Wait()
+	if late.Stop() {
+		return nil
+	}
+	return fmt.Errorf("commit accepted sets: %w", errDrainTimeout)
 }
 
 // Set brings one (video, user) to the desired reaction, in a transaction that

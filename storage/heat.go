@@ -29,6 +29,7 @@ type heat struct {
 	mu     sync.Mutex
 	videos map[VideoID]*warmth // guarded by mu
 	hold   time.Duration       // guarded by mu; smoothed time of a write phase
+	swept  time.Time           // guarded by mu; when the cold were last forgotten
 }
 
 // warmth is the decayed rate of one video's writes.
@@ -84,8 +85,13 @@ func (h *heat) warm(video VideoID, now time.Time) {
 	w.perSecond += 1 / heatMemory.Seconds()
 }
 
-// forget drops the videos that have cooled down. It is called with mu held.
+// forget drops the videos that have cooled down, at most once in the memory's
+// time. It is called with mu held.
 func (h *heat) forget(now time.Time) bool {
+	if now.Sub(h.swept) < heatMemory {
+		return false
+	}
+	h.swept = now
 	for video, w := range h.videos {
 		if w.decay(now); w.perSecond*h.hold.Seconds() < coldBelow {
 			delete(h.videos, video)

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// restartLimit bounds how often a batch restarts before it counts as an
-	// outage: with the backoff below, half a second.
-	restartLimit = 8
+	// restartLimit bounds how often a batch restarts in place, where it holds up
+	// the worker's other slots. After that it is recovered aside.
+	restartLimit = 2
 	backoffBase  = 4 * time.Millisecond
 	backoffMax   = 250 * time.Millisecond
 	// refusalMargin is how long before its deadline a request is refused that
@@ -55,6 +55,9 @@ func (w *worker) try(ctx context.Context, batch []*request) *failure {
 		pause(ctx, tries)
 		return &restartError{f}
 	})
+	if f == nil && done == nil { // ctx had ended before the first attempt
+		f = &failure{class: outage, err: context.Cause(ctx)}
+	}
 	if f != nil {
 		return f
 	}
@@ -115,7 +118,7 @@ func (w *worker) count(v verdict) {
 // recover settles a batch whose first attempt failed. It settles each slot by
 // itself, so that one stuck head does not hold the others.
 func (w *worker) recover(ctx context.Context, batch []*request, f *failure) {
-	if f.class == unknown && w.inPlace(func() bool { return w.settleUnknown(ctx, batch, f) }) {
+	if f.class == unknown && w.inPlace(ctx, func() bool { return w.settleUnknown(ctx, batch, f) }) {
 		w.free(batch)
 		return
 	}
@@ -166,27 +169,30 @@ func (w *worker) rerunPart(ctx context.Context, batch []*request, f *failure) {
 // again makes one more attempt for those who still wait. It returns who is
 // left, and why.
 func (w *worker) again(ctx context.Context, batch []*request, f *failure) ([]*request, *failure, bool) {
-	batch = w.retake(ctx, batch, f)
-	if len(batch) == 0 {
-		return nil, nil, true
-	}
-	var next *failure
-	settled := w.inPlace(func() bool {
+	next := f
+	settled := w.inPlace(ctx, func() bool {
+		if batch = w.retake(ctx, batch, f); len(batch) == 0 {
+			return true
+		}
 		next = w.try(ctx, batch)
-		return next == nil || next.class == unknown && w.settleUnknown(ctx, batch, next)
+		if next == nil || next.class == unknown && w.settleUnknown(ctx, batch, next) {
+			return true
+		}
+		w.giveBack(batch)
+		return false
 	})
-	if settled {
-		return nil, nil, true
-	}
-	w.giveBack(batch)
-	return batch, next, false
+	return batch, next, settled
 }
 
 // inPlace runs f while holding one of the places for recoveries, so that the
-// worker itself never waits for a connection that they hold.
-func (w *worker) inPlace(f func() bool) bool {
-	w.recoveries <- struct{}{}
-	defer func() { <-w.recoveries }()
+// worker itself never waits for a connection that they hold. When ctx has ended
+// no place is needed: nothing reaches the database any more.
+func (w *worker) inPlace(ctx context.Context, f func() bool) bool {
+	select {
+	case w.recoveries <- struct{}{}:
+		defer func() { <-w.recoveries }()
+	case <-ctx.Done():
+	}
 	return f()
 }
 

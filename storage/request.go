@@ -51,3 +51,9 @@ func (r *request) abandon(cause error) (Result, error) {
 func (r *request) resolve(v verdict) { r.answer <- v }
 
 func (r *request) expired(now time.Time) bool { return !now.Before(r.deadline) }
+
+// late reports whether nobody waits for the request any more: its caller has
+// gone, or goes at this moment.
+func (r *request) late(now time.Time) bool {
+	return r.expired(now) || r.state.Load() == requestAbandoned
+}

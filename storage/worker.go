@@ -45,6 +45,9 @@ func (w *worker) enqueue(r *request) error {
 	if w.closed {
 		return ErrClosing
 	}
+	if len(w.waiting) >= w.cfg.QueueLimit {
+		w.dropLate(time.Now())
+	}
 	wait := w.expectedWait()
 	if len(w.waiting) >= w.cfg.QueueLimit || time.Until(r.deadline) < wait {
 		return &OverloadedError{RetryAfter: max(wait, retryAfter)}
@@ -55,8 +58,13 @@ func (w *worker) enqueue(r *request) error {
 	return nil
 }
 
-// expectedWait is called with mu held.
+// expectedWait is how long a request that comes now will take, by the pace of
+// late. An idle worker promises nothing and refuses nobody: only by trying does
+// it learn that the database is fast again. It is called with mu held.
 func (w *worker) expectedWait() time.Duration {
+	if len(w.waiting) == 0 && len(w.busy) == 0 {
+		return 0
+	}
 	ahead := 1 + len(w.waiting)/w.cfg.BatchLimit
 	return time.Duration(w.pace.Load() * int64(ahead))
 }
@@ -107,19 +115,37 @@ func (w *worker) gather() (batch []*request, finished bool) {
 	now := time.Now()
 	for _, r := range w.waiting {
 		switch {
+		case r.late(now): // has an answer already
 		case len(batch) == w.cfg.BatchLimit || w.busy[r.set.Slot] || !fits(batch, r):
 			kept = append(kept, r)
-		case !r.expired(now) && r.take(): // who is late or gone has an answer already
+		case r.take():
 			batch = append(batch, r)
 		}
 	}
-	w.metrics.waiting.Sub(float64(len(w.waiting) - len(kept)))
-	clear(w.waiting[len(kept):])
-	w.waiting = kept
+	w.keep(kept)
 	for _, r := range batch {
 		w.busy[r.set.Slot] = true
 	}
 	return batch, w.closed && len(batch) == 0 && len(kept) == 0
+}
+
+// dropLate forgets requests whose callers have gone, such as those of a slot
+// that is stuck. It is called with mu held.
+func (w *worker) dropLate(now time.Time) {
+	kept := w.waiting[:0]
+	for _, r := range w.waiting {
+		if !r.late(now) {
+			kept = append(kept, r)
+		}
+	}
+	w.keep(kept)
+}
+
+// keep makes kept, a part of waiting, all that waits. It is called with mu held.
+func (w *worker) keep(kept []*request) {
+	w.metrics.waiting.Sub(float64(len(w.waiting) - len(kept)))
+	clear(w.waiting[len(kept):])
+	w.waiting = kept
 }
 
 // fits reports whether a request may join a batch.

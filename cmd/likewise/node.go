@@ -86,7 +86,10 @@ func (n *node) storageConfig() storage.Config {
 			BatchLimit:  n.flags.CommitBatch,
 			QueueLimit:  n.flags.CommitQueue,
 			KeyLifetime: n.flags.IdempotencyLifetime,
-			ColdSlot:    n.coldSlot,
+
+			RequestTimeout: n.flags.MaxDeadline,
+			DrainTimeout:   n.flags.DrainTimeout,
+			ColdSlot:       n.coldSlot,
 		},
 		ReadConnections: n.flags.ReadConnections,
 		Registerer:      n.registry,
