@@ -114,9 +114,13 @@ func TestTheUserIsTheTokens(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, "n1")
 	code, _ := curl(t, n.url("/likewise.v1.ReactionService/SetReaction?user_id=bob"),
-		`{"videoId":"cat","reaction":"LIKE","userId":"bob","user_id":"bob"}`,
+		`{"videoId":"cat","reaction":"LIKE"}`,
 		map[string]string{"Authorization": "Bearer " + mint(t, "alice"), "User-Id": "bob", "X-User-Id": "bob"})
 	require.Equal(t, http.StatusOK, code)
+	code, _ = curl(t, n.url("/likewise.v1.ReactionService/SetReaction"),
+		`{"videoId":"cat","reaction":"LIKE","userId":"bob"}`,
+		map[string]string{"Authorization": "Bearer " + mint(t, "alice")})
+	require.Equal(t, http.StatusBadRequest, code, "no such field")
 	require.Equal(t, storage.Like, n.store.db.state("cat", "alice").Reaction)
 	require.Equal(t, storage.None, n.store.db.state("cat", "bob").Reaction)
 }

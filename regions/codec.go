@@ -35,8 +35,8 @@ func (c jsonCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	return protojson.MarshalOptions{EmitDefaultValues: true}.MarshalAppend(dst, msg)
 }
 
-// Unmarshal skips fields that it does not know, so that an older server takes
-// the calls of a newer client.
+// Unmarshal refuses fields that it does not know: a condition that was spelt
+// wrong must not become a write without one.
 func (c jsonCodec) Unmarshal(data []byte, message any) error {
 	msg, ok := message.(proto.Message)
 	if !ok {
@@ -45,7 +45,7 @@ func (c jsonCodec) Unmarshal(data []byte, message any) error {
 	if len(data) == 0 {
 		return errors.New("the body is empty: send a JSON object")
 	}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(data, msg); err != nil {
+	if err := protojson.Unmarshal(data, msg); err != nil {
 		return fmt.Errorf("read the body: %w", err)
 	}
 	return nil

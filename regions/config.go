@@ -104,6 +104,9 @@ type CountsConfig struct {
 	MaxStale time.Duration
 	// LoadTimeout bounds one load. Default 2 s.
 	LoadTimeout time.Duration
+	// Loads is how many loads read the database at once. Others wait within their
+	// LoadTimeout, and leave connections to strong reads. Default 6.
+	Loads int
 	// BesideWrite bounds how long the reply to a write waits for counts. Default
 	// 250 ms.
 	BesideWrite time.Duration
@@ -168,6 +171,7 @@ func (c CountsConfig) withDefaults() CountsConfig {
 	orDefault(&c.MaxAge, 2*time.Second)
 	orDefault(&c.MaxStale, 60*time.Second)
 	orDefault(&c.LoadTimeout, 2*time.Second)
+	orDefault(&c.Loads, 6)
 	orDefault(&c.BesideWrite, 250*time.Millisecond)
 	return c
 }
@@ -204,6 +208,9 @@ func (c CountsConfig) validate() error {
 	var errs []error
 	if c.Videos < 1 {
 		errs = append(errs, fmt.Errorf("Counts.Videos: want at least 1, have %d", c.Videos))
+	}
+	if c.Loads < 1 {
+		errs = append(errs, fmt.Errorf("Counts.Loads: want at least 1, have %d", c.Loads))
 	}
 	if c.MaxStale < c.MaxAge {
 		errs = append(errs, fmt.Errorf("Counts.MaxStale: want at least Counts.MaxAge (%s), have %s", c.MaxAge, c.MaxStale))

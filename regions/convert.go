@@ -87,6 +87,9 @@ func setFromPeer(req *peerv1.SetRequest) (storage.Set, error) {
 	if err != nil {
 		return storage.Set{}, err
 	}
+	if !validKey(req.GetIdempotencyKey()) || req.GetExpectedVersion() < 0 {
+		return storage.Set{}, errBadKey
+	}
 	return storage.Set{
 		Slot:            slotOf(video, user),
 		Video:           video,

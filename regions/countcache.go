@@ -36,6 +36,7 @@ type countCache struct {
 	cfg     CountsConfig
 	metrics *metrics
 	entries *otter.Cache[storage.VideoID, *countEntry]
+	places  chan struct{} // one for each load that reads the database
 
 	mu      sync.Mutex
 	loading map[storage.VideoID]*countEntry // guarded by mu; pins entries while they load
@@ -54,6 +55,7 @@ func newCountCache(store counter, clock *storage.Clock, cfg CountsConfig, m *met
 		cfg:     cfg,
 		metrics: m,
 		entries: entries,
+		places:  make(chan struct{}, cfg.Loads),
 		loading: make(map[storage.VideoID]*countEntry),
 	}, nil
 }
@@ -317,7 +319,7 @@ func (c *countCache) load(ctx context.Context, e *countEntry) *flight {
 func (c *countCache) run(ctx context.Context, e *countEntry, f *flight) {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.cfg.LoadTimeout, errLoadTimeout)
 	defer cancel()
-	loaded, err := c.store.CountShards(ctx, e.video)
+	loaded, err := c.read(ctx, e.video)
 	c.metrics.countLoads.WithLabelValues(outcome(err)).Inc()
 	next := time.Now().Add(jitter(c.cfg.RefreshAfter))
 
@@ -332,6 +334,17 @@ func (c *countCache) run(ctx context.Context, e *countEntry, f *flight) {
 	e.finish(f, loaded, next)
 	// It may have been evicted while it loaded.
 	c.entries.SetIfAbsent(e.video, e)
+}
+
+// read reads the database when there is a place.
+func (c *countCache) read(ctx context.Context, video storage.VideoID) (storage.CountShards, error) {
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+		return c.store.CountShards(ctx, video)
+	case <-ctx.Done():
+		return storage.CountShards{}, context.Cause(ctx)
+	}
 }
 
 func outcome(err error) string {

@@ -34,6 +34,9 @@ type (
 	// Nothing was done.
 	staleMapError struct{ Epoch int64 }
 
+	// nothingAppliedError says of an error that the write it ended changed nothing.
+	nothingAppliedError struct{ Cause error }
+
 	// notSentError means that not one byte of a call reached the other node.
 	notSentError struct{ Cause error }
 )
@@ -44,6 +47,9 @@ func (e *staleCountsError) Error() string     { return fmt.Sprintf("counts are t
 func (e *staleCountsError) Unwrap() error     { return e.Cause }
 func (e *notSentError) Error() string         { return fmt.Sprintf("not sent: %v", e.Cause) }
 func (e *notSentError) Unwrap() error         { return e.Cause }
+
+func (e *nothingAppliedError) Error() string { return e.Cause.Error() }
+func (e *nothingAppliedError) Unwrap() error { return e.Cause }
 
 func (e *staleMapError) Error() string {
 	return fmt.Sprintf("stale map: the topology's epoch is %d", e.Epoch)
@@ -103,10 +109,21 @@ func toConnect(err error) *connect.Error {
 	if errors.Is(err, storage.ErrOutcomeUnknown) { // first: it may wrap any of the others
 		return public(connect.CodeUnavailable, "outcome unknown; repeat with an idempotency key", &likewisev1.OutcomeUnknown{})
 	}
+	mapped := definiteToConnect(err)
+	if _, ok := errors.AsType[*nothingAppliedError](err); ok && len(mapped.Details()) == 0 {
+		addDetail(mapped, &likewisev1.NothingChanged{})
+	}
+	return mapped
+}
+
+func definiteToConnect(err error) *connect.Error {
 	for _, attempt := range []func(error) *connect.Error{refusalToConnect, troubleToConnect, peerToConnect, callToConnect} {
 		if mapped := attempt(err); mapped != nil {
 			return mapped
 		}
+	}
+	if _, ok := errors.AsType[*nothingAppliedError](err); ok {
+		return public(connect.CodeInternal, "internal error, nothing was changed")
 	}
 	return public(connect.CodeInternal, "internal error; nothing is known to have happened")
 }
@@ -186,12 +203,16 @@ func callToConnect(err error) *connect.Error {
 func public(code connect.Code, sentence string, details ...proto.Message) *connect.Error {
 	err := connect.NewError(code, errors.New(sentence))
 	for _, message := range details {
-		// It fails only for messages that cannot be marshalled; ours can.
-		if detail, detailErr := connect.NewErrorDetail(message); detailErr == nil {
-			err.AddDetail(detail)
-		}
+		addDetail(err, message)
 	}
 	return err
+}
+
+func addDetail(err *connect.Error, message proto.Message) {
+	// It fails only for messages that cannot be marshalled; ours can.
+	if detail, detailErr := connect.NewErrorDetail(message); detailErr == nil {
+		err.AddDetail(detail)
+	}
 }
 
 // retryable says when to come back, in a detail, and in the header that HTTP

@@ -42,7 +42,7 @@ func judge(err error) verdict {
 	}
 	_, notSent := errors.AsType[*notSentError](err)
 	_, staleMap := errors.AsType[*staleMapError](err)
-	if notSent || staleMap || errors.Is(err, errLeaving) ||
+	if notSent || staleMap || errors.Is(err, errLeaving) || errors.Is(err, errPeerLate) ||
 		errors.Is(err, storage.ErrClosing) || errors.Is(err, storage.ErrStaleMap) {
 		return elsewhere
 	}
@@ -67,7 +67,9 @@ func (r *router) set(ctx context.Context, set storage.Set) (storage.Result, erro
 			if doubt != nil {
 				return storage.Result{}, afterUnknown(err)
 			}
-			return storage.Result{}, err
+			if !way.detour(node, err) {
+				return storage.Result{}, err
+			}
 		case unknown:
 			if !mayRepeat(set) {
 				return storage.Result{}, err
@@ -86,7 +88,11 @@ func (r *router) set(ctx context.Context, set storage.Set) (storage.Result, erro
 
 func (r *router) setAt(ctx context.Context, node routing.Node, epoch int64, set storage.Set) (storage.Result, error) {
 	if node.Name == r.node {
-		return r.store.Set(ctx, set)
+		result, err := r.store.Set(ctx, set)
+		if err != nil && !errors.Is(err, storage.ErrOutcomeUnknown) {
+			return storage.Result{}, &nothingAppliedError{err}
+		}
+		return result, err
 	}
 	return r.peers.set(ctx, node, epoch, set)
 }
@@ -113,12 +119,17 @@ func (r *router) get(ctx context.Context, video storage.VideoID, user storage.Us
 	return storage.State{}, nobody(ctx, last)
 }
 
+var errNobody = errors.New("no node took the call")
+
 // nobody is the end of a call that no node has begun.
 func nobody(ctx context.Context, last error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("no node took the call in time: %w", context.Cause(ctx))
 	}
-	return &storage.UnavailableError{RetryAfter: retrySoon, Cause: fmt.Errorf("no node took the call: %w", last)}
+	if _, unavailable := errors.AsType[*storage.UnavailableError](last); unavailable {
+		return last
+	}
+	return &storage.UnavailableError{RetryAfter: retrySoon, Cause: errors.Join(errNobody, last)}
 }
 
 // way is one call's way along the route of a slot.
@@ -128,6 +139,19 @@ type way struct {
 	m         *routing.Map
 	tried     []string
 	refreshed bool
+	detoured  bool
+}
+
+// detour reports, once, whether another node may do what this one could not for
+// want of a database: the link of one node may be down alone. It is asked only
+// where nothing was applied.
+func (w *way) detour(node routing.Node, err error) bool {
+	_, unavailable := errors.AsType[*storage.UnavailableError](err)
+	if !unavailable || w.detoured || node.Name == w.router.node {
+		return false
+	}
+	w.detoured = true
+	return true
 }
 
 func (r *router) way(video storage.VideoID, user storage.UserID) *way {

@@ -217,14 +217,14 @@ func TestRefusalsPassThrough(t *testing.T) {
 	for name, refusal := range map[string]error{
 		"overload":         &storage.OverloadedError{RetryAfter: time.Second},
 		"version mismatch": &storage.VersionMismatchError{Current: storage.State{Reaction: storage.Like, Version: 3}},
-		"no database":      &storage.UnavailableError{RetryAfter: time.Second, Cause: errDriver},
+		"something broken": errDriver,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := startCluster(t)
 			c.home.store.beforeSet = func(context.Context, storage.Set) error { return refusal }
 			_, err := c.set(t, withKey(like("cat"), "k1"))
-			want := toConnect(refusal)
+			want := toConnect(&nothingAppliedError{refusal})
 			got := requireCode(t, want.Code(), err)
 			require.Equal(t, want.Message(), got.Message())
 			require.Equal(t, want.Meta().Get("Retry-After"), got.Meta().Get("Retry-After"))
@@ -232,6 +232,41 @@ func TestRefusalsPassThrough(t *testing.T) {
 			c.requireSets(t, 1, 0, 0)
 		})
 	}
+}
+
+func TestANodeWithoutItsDatabaseIsPassedByOnce(t *testing.T) {
+	t.Parallel()
+	away := func(context.Context, storage.Set) error {
+		return &storage.UnavailableError{RetryAfter: time.Second, Cause: errDriver}
+	}
+
+	t.Run("the next one serves", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t)
+		c.home.store.beforeSet = away
+		_, err := c.set(t, like("cat"))
+		require.NoError(t, err)
+		c.requireSets(t, 1, 1, 0)
+	})
+
+	t.Run("a database that is away for all is not asked by all", func(t *testing.T) {
+		t.Parallel()
+		c := startCluster(t)
+		c.home.store.beforeSet, c.second.store.beforeSet = away, away
+		_, err := c.set(t, like("cat"))
+		got := requireCode(t, connect.CodeUnavailable, err)
+		require.Equal(t, time.Second, detailOf[*likewisev1.RetryAfter](t, got).GetDelay().AsDuration())
+		c.requireSets(t, 1, 1, 0)
+	})
+}
+
+func TestANodeThatHadNoTimeIsPassedBy(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	c.home.store.beforeSet = func(context.Context, storage.Set) error { return context.DeadlineExceeded }
+	_, err := c.set(t, like("cat"))
+	require.NoError(t, err, "it says that it changed nothing")
+	c.requireSets(t, 1, 1, 0)
 }
 
 // The three ways to lose an answer.

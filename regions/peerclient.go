@@ -173,15 +173,20 @@ func (c *peerClient) probe(ctx context.Context, node routing.Node) error {
 
 var errHopTimeout = fmt.Errorf("%w: the other node took too long", context.DeadlineExceeded)
 
+// fairTime is how long a node may take before a caller's leaving or short
+// deadline says anything about the node.
+const fairTime = 250 * time.Millisecond
+
 // hop makes one call to another node within the hop's own timeout. A node that
-// gives no answer is avoided from then on, unless it was the caller who left.
+// gives no answer is avoided from then on, unless the caller gave it no time.
 func hop[T any](ctx context.Context, c *peerClient, call string, node routing.Node, do func(context.Context) (*T, error)) (*T, error) {
+	began := time.Now()
 	limited, cancel := context.WithTimeoutCause(ctx, c.hopTimeout, errHopTimeout)
 	defer cancel()
 	traced, sent := traceSending(limited)
 	resp, err := do(traced)
 	err = hopError(err, sent, node)
-	if err != nil && !answered(err) && !errors.Is(ctx.Err(), context.Canceled) {
+	if err != nil && !answered(err) && (ctx.Err() == nil || time.Since(began) >= fairTime) {
 		c.health.avoid(node)
 	}
 	c.metrics.hops.WithLabelValues(call, hopOutcome(err)).Inc()

@@ -45,11 +45,25 @@ func fromDetail(code connect.Code, detail proto.Message) error {
 		return fromRetryAfter(code, detail.GetDelay().AsDuration())
 	case *peerv1.Leaving:
 		return errLeaving
+	case *likewisev1.NothingChanged:
+		return fromNothingApplied(code)
 	case *peerv1.StaleMap:
 		return &staleMapError{Epoch: detail.GetTopologyEpoch()}
 	default: // OutcomeUnknown is one of them
 		return nil
 	}
+}
+
+var (
+	errPeerFailed = &nothingAppliedError{errors.New("the node that was asked failed, and changed nothing")}
+	errPeerLate   = errors.New("the node that was asked had no time for it, and changed nothing")
+)
+
+func fromNothingApplied(code connect.Code) error {
+	if code == connect.CodeDeadlineExceeded {
+		return errPeerLate
+	}
+	return errPeerFailed
 }
 
 func fromRetryAfter(code connect.Code, after time.Duration) error {

@@ -77,8 +77,10 @@ func (s *peerService) passOn(err error) error {
 		return errLeaving
 	case errors.Is(err, storage.ErrStaleMap):
 		return &staleMapError{Epoch: s.routes.Map().Topology().Epoch}
-	default:
+	case errors.Is(err, storage.ErrOutcomeUnknown):
 		return err
+	default:
+		return &nothingAppliedError{err}
 	}
 }
 

@@ -60,6 +60,15 @@ func (a *attempter) run(ctx context.Context, sets []Set) (*attempt, *failure) {
 	}
 	defer release(ctx, conn)
 
+	att, f := a.on(ctx, conn, sets)
+	if f != nil && f.class == outage {
+		_ = conn.Conn().Close(ctx) // its session may stay as it is, such as read-only
+	}
+	return att, f
+}
+
+// on runs the transaction on a connection.
+func (a *attempter) on(ctx context.Context, conn *pgxpool.Conn, sets []Set) (*attempt, *failure) {
 	snap, err := a.lockAndRead(ctx, conn, sets)
 	if errors.Is(err, ErrStaleMap) {
 		return nil, &failure{class: broken, err: err}

@@ -18,8 +18,8 @@ const (
 	backoffBase  = 4 * time.Millisecond
 	backoffMax   = 250 * time.Millisecond
 	// refusalMargin is how long before its deadline a request is refused that
-	// could not be tried with success: time for the answer to travel.
-	refusalMargin = 50 * time.Millisecond
+	// could not be tried with success: a pause, and time for the answer to travel.
+	refusalMargin = backoffMax + 50*time.Millisecond
 )
 
 // restartError tells crdb's retry loop that the transaction was rolled back for

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"likewise/routing"
@@ -52,14 +53,38 @@ func migrate(ctx context.Context, store *storage.Store, regions []string) (routi
 	if err := store.Migrate(ctx, homes); err != nil {
 		return routing.Topology{}, err
 	}
-	return readTopology(ctx, store)
+	topology, err := readTopology(ctx, store)
+	if err != nil {
+		return routing.Topology{}, err
+	}
+	if have := topology.Regions(); !sameRegions(have, regions) {
+		return routing.Topology{}, usageErrorf("--regions: this database serves the regions %v, which stay as they are: name those, or take another database", have)
+	}
+	return topology, nil
+}
+
+// sameRegions reports whether both name the same regions, in any order.
+func sameRegions(have []routing.Region, want []string) bool {
+	if len(have) != len(want) {
+		return false
+	}
+	for _, name := range want {
+		if !slices.Contains(have, routing.Region(strings.TrimSpace(name))) {
+			return false
+		}
+	}
+	return true
 }
 
 // contiguous gives each region a range of slots.
 func contiguous(regions []string) ([storage.Slots]string, error) {
 	var named []routing.Region
 	for _, name := range regions {
-		named = append(named, routing.Region(strings.TrimSpace(name)))
+		region := routing.Region(strings.TrimSpace(name))
+		if slices.Contains(named, region) {
+			return [storage.Slots]string{}, fmt.Errorf("--regions: %q is named twice", region)
+		}
+		named = append(named, region)
 	}
 	homes := routing.Contiguous(named)
 	if _, err := routing.NewTopology(1, homes); err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -114,7 +115,11 @@ func (n *node) topology(ctx context.Context) (routing.Topology, error) {
 	if n.flags.alone() {
 		return migrate(ctx, n.store, []string{n.flags.Region})
 	}
-	return readTopology(ctx, n.store)
+	topology, err := readTopology(ctx, n.store)
+	if err == nil && !slices.Contains(topology.Regions(), routing.Region(n.flags.Region)) {
+		return topology, usageErrorf("--region: this database serves the regions %v, and %q is none of them", topology.Regions(), n.flags.Region)
+	}
+	return topology, err
 }
 
 func (n *node) listen(ctx context.Context) (err error) {

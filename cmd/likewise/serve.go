@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"time"
@@ -61,7 +63,7 @@ func (*serveCmd) Help() string {
   likewise serve --region eu --database-url postgres://likewise@db/likewise --dev-secret
 
   likewise migrate --database-url … --regions eu,us,ap
-  likewise serve --region eu --name eu-1 --database-url … --join eu-2:7946,us-1:7946 --gossip-key … --peer-ca ca.pem --peer-cert eu-1.pem --peer-key eu-1.key
+  likewise serve --region eu --name eu-1 --database-url … --join eu-2:7946,us-1:7946 --gossip-key … --peer-advertise eu-1:7947 --peer-ca ca.pem --peer-cert eu-1.pem --peer-key eu-1.key
 
 Once it serves it logs one line "serving" with its addresses. SIGTERM or SIGINT makes it leave the map, finish what it has and end; a second one ends it at once.`
 }
@@ -131,8 +133,18 @@ func (c *serveCmd) withDefaults() (serveCmd, error) {
 	if !d.alone() {
 		d.GossipListen = orElse(d.GossipListen, defaultGossipListen)
 		d.PeerListen = orElse(d.PeerListen, defaultPeerListen)
+		if everywhere(orElse(d.PeerAdvertise, d.PeerListen)) {
+			return d, usageErrorf("--peer-advertise: say at which host:port other nodes reach this one; --peer-listen %s takes calls at every address, which tells them none", d.PeerListen)
+		}
 	}
 	return d, nil
+}
+
+// everywhere reports whether an address names all interfaces and no one host.
+func everywhere(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip, ipErr := netip.ParseAddr(host)
+	return err == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
 }
 
 func orElse(value, fallback string) string {

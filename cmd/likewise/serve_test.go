@@ -84,7 +84,9 @@ func TestANodeAloneServesOnAnEmptyDatabase(t *testing.T) {
 		{[]string{"counts", "cat", "--addr", addr}, statusOK, "1 likes, 0 dislikes"},
 		{[]string{"verify", "--all", "--addr", addr, "--database-url", url}, statusOK, "1 videos checked, 0 differ"},
 		{[]string{"verify", "cat", "--addr", addr, "--database-url", url, "--json"}, statusOK, `"differ": 0`},
-		{[]string{"migrate", "--database-url", url, "--regions", "eu,us"}, statusOK, "epoch 1: [eu]"},
+		{[]string{"migrate", "--database-url", url, "--regions", "eu"}, statusOK, "epoch 1: [eu]"},
+		{[]string{"migrate", "--database-url", url, "--regions", "eu,us"}, statusUsage, "serves the regions [eu], which stay"},
+		{[]string{"serve", "--region", "mars", "--dev-secret", "--listen", "127.0.0.1:0", "--database-url", url}, statusUsage, "serves the regions [eu]"},
 	} {
 		status, stdout, stderr := invoke(t, step.args...)
 		require.Equal(t, step.status, status, "%v: %s", step.args, stderr)
@@ -107,7 +109,7 @@ func TestANodeAmongOthersWantsAMigratedDatabase(t *testing.T) {
 	require.NoError(t, server.CreateDatabase(t.Context(), database))
 
 	status, _, stderr := invoke(t, "serve", "--region", "eu", "--name", "eu-1", "--listen", "127.0.0.1:0",
-		"--database-url", server.URL(database), "--dev-secret", "--gossip-listen", "127.0.0.1:0",
+		"--database-url", server.URL(database), "--dev-secret", "--gossip-listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0",
 		"--gossip-key", "MDEyMzQ1Njc4OWFiY2RlZg==", "--peer-ca", "x", "--peer-cert", "x", "--peer-key", "x")
 	require.Equal(t, statusCannot, status)
 	require.Contains(t, stderr, "migrate --regions")

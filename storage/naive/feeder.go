@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
@@ -119,11 +121,23 @@ func (f *Feeder) drain(ctx context.Context, events <-chan Event, apply applyFunc
 			if !open {
 				return nil
 			}
-			if err := apply(ctx, f.pool, waiting(events, []Event{e})); err != nil {
+			if err := persist(ctx, f.pool, waiting(events, []Event{e}), apply); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// patience is how long a database that is away is asked again.
+const patience = 20 * time.Second
+
+// persist applies events, again where the database failed, as applications do:
+// if it had applied them before, they count twice.
+func persist(ctx context.Context, pool *pgxpool.Pool, events []Event, apply applyFunc) error {
+	_, err := backoff.Retry(ctx, func() (struct{}, error) {
+		return struct{}{}, apply(ctx, pool, events)
+	}, backoff.WithMaxElapsedTime(patience))
+	return err
 }
 
 // waiting adds events that wait already to batch, up to maxBatch in all.

@@ -772,6 +772,44 @@ func (*OutcomeUnknown) Descriptor() ([]byte, []int) {
 	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{10}
 }
 
+// NothingChanged is the detail of errors of SetReaction that have no other, where
+// it is certain that the write changed nothing.
+type NothingChanged struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NothingChanged) Reset() {
+	*x = NothingChanged{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NothingChanged) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NothingChanged) ProtoMessage() {}
+
+func (x *NothingChanged) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NothingChanged.ProtoReflect.Descriptor instead.
+func (*NothingChanged) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{11}
+}
+
 // RetryAfter is the detail of the errors RESOURCE_EXHAUSTED and UNAVAILABLE that
 // nothing happened, and when to come back.
 type RetryAfter struct {
@@ -783,7 +821,7 @@ type RetryAfter struct {
 
 func (x *RetryAfter) Reset() {
 	*x = RetryAfter{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[11]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +833,7 @@ func (x *RetryAfter) String() string {
 func (*RetryAfter) ProtoMessage() {}
 
 func (x *RetryAfter) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[11]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +846,7 @@ func (x *RetryAfter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryAfter.ProtoReflect.Descriptor instead.
 func (*RetryAfter) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{11}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RetryAfter) GetDelay() *durationpb.Duration {
@@ -822,12 +860,12 @@ var File_likewise_v1_reaction_proto protoreflect.FileDescriptor
 
 const file_likewise_v1_reaction_proto_rawDesc = "" +
 	"\n" +
-	"\x1alikewise/v1/reaction.proto\x12\vlikewise.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe0\x03\n" +
+	"\x1alikewise/v1/reaction.proto\x12\vlikewise.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x04\n" +
 	"\x12SetReactionRequest\x12\xa1\x01\n" +
 	"\bvideo_id\x18\x01 \x01(\tB\x85\x01\xbaH\x81\x01\xba\x01~\n" +
-	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\avideoId\x12=\n" +
-	"\breaction\x18\x02 \x01(\x0e2\x15.likewise.v1.ReactionB\n" +
-	"\xbaH\a\x82\x01\x04\x10\x01 \x00R\breaction\x12\x98\x01\n" +
+	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\avideoId\x12u\n" +
+	"\breaction\x18\x02 \x01(\x0e2\x15.likewise.v1.ReactionBB\xbaH?\xba\x01<\n" +
+	"\breaction\x12\x1dmust be LIKE, DISLIKE or NONE\x1a\x11this in [1, 2, 3]R\breaction\x12\x98\x01\n" +
 	"\x0fidempotency_key\x18\x03 \x01(\tBo\xbaHl\xba\x01i\n" +
 	"\x0fidempotency_key\x12.must be at most 128 printable ASCII characters\x1a&this.matches('^[\\\\x21-\\\\x7e]{0,128}$')R\x0eidempotencyKey\x127\n" +
 	"\x10expected_version\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\x0fexpectedVersion\x88\x01\x01B\x13\n" +
@@ -864,7 +902,8 @@ const file_likewise_v1_reaction_proto_rawDesc = "" +
 	"\x05state\x18\x01 \x01(\x0e2\x17.likewise.v1.VideoStateR\x05state\"?\n" +
 	"\x14IdempotencyKeyReused\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\"\x10\n" +
-	"\x0eOutcomeUnknown\"=\n" +
+	"\x0eOutcomeUnknown\"\x10\n" +
+	"\x0eNothingChanged\"=\n" +
 	"\n" +
 	"RetryAfter\x12/\n" +
 	"\x05delay\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05delay*E\n" +
@@ -897,7 +936,7 @@ func file_likewise_v1_reaction_proto_rawDescGZIP() []byte {
 }
 
 var file_likewise_v1_reaction_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_likewise_v1_reaction_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_likewise_v1_reaction_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_likewise_v1_reaction_proto_goTypes = []any{
 	(Reaction)(0),                 // 0: likewise.v1.Reaction
 	(VideoState)(0),               // 1: likewise.v1.VideoState
@@ -912,9 +951,10 @@ var file_likewise_v1_reaction_proto_goTypes = []any{
 	(*VideoNotActive)(nil),        // 10: likewise.v1.VideoNotActive
 	(*IdempotencyKeyReused)(nil),  // 11: likewise.v1.IdempotencyKeyReused
 	(*OutcomeUnknown)(nil),        // 12: likewise.v1.OutcomeUnknown
-	(*RetryAfter)(nil),            // 13: likewise.v1.RetryAfter
-	(*durationpb.Duration)(nil),   // 14: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*NothingChanged)(nil),        // 13: likewise.v1.NothingChanged
+	(*RetryAfter)(nil),            // 14: likewise.v1.RetryAfter
+	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
 }
 var file_likewise_v1_reaction_proto_depIdxs = []int32{
 	0,  // 0: likewise.v1.SetReactionRequest.reaction:type_name -> likewise.v1.Reaction
@@ -922,12 +962,12 @@ var file_likewise_v1_reaction_proto_depIdxs = []int32{
 	0,  // 2: likewise.v1.SetReactionResponse.previous_reaction:type_name -> likewise.v1.Reaction
 	8,  // 3: likewise.v1.SetReactionResponse.counts:type_name -> likewise.v1.Counts
 	0,  // 4: likewise.v1.GetReactionResponse.reaction:type_name -> likewise.v1.Reaction
-	14, // 5: likewise.v1.GetCountsRequest.max_staleness:type_name -> google.protobuf.Duration
+	15, // 5: likewise.v1.GetCountsRequest.max_staleness:type_name -> google.protobuf.Duration
 	8,  // 6: likewise.v1.GetCountsResponse.counts:type_name -> likewise.v1.Counts
-	15, // 7: likewise.v1.Counts.as_of:type_name -> google.protobuf.Timestamp
+	16, // 7: likewise.v1.Counts.as_of:type_name -> google.protobuf.Timestamp
 	0,  // 8: likewise.v1.VersionMismatch.reaction:type_name -> likewise.v1.Reaction
 	1,  // 9: likewise.v1.VideoNotActive.state:type_name -> likewise.v1.VideoState
-	14, // 10: likewise.v1.RetryAfter.delay:type_name -> google.protobuf.Duration
+	15, // 10: likewise.v1.RetryAfter.delay:type_name -> google.protobuf.Duration
 	2,  // 11: likewise.v1.ReactionService.SetReaction:input_type -> likewise.v1.SetReactionRequest
 	4,  // 12: likewise.v1.ReactionService.GetReaction:input_type -> likewise.v1.GetReactionRequest
 	6,  // 13: likewise.v1.ReactionService.GetCounts:input_type -> likewise.v1.GetCountsRequest
@@ -953,7 +993,7 @@ func file_likewise_v1_reaction_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_likewise_v1_reaction_proto_rawDesc), len(file_likewise_v1_reaction_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
