@@ -19,6 +19,7 @@ help: ## Print this list
 
 .PHONY: build
 build: ## Build ./bin/likewise
+	@echo "building likewise; the first time takes some minutes"
 	go build -o bin/likewise ./cmd/likewise
 
 .PHONY: demo

@@ -47,7 +47,7 @@ func (f serverFlags) Validate() error {
 // addr returns where to call.
 func (f serverFlags) addr() (string, error) {
 	if f.Addr != "" {
-		return f.Addr, nil
+		return strings.TrimSuffix(strings.TrimPrefix(f.Addr, "http://"), "/"), nil
 	}
 	state, err := demo.ReadState()
 	if err != nil {
@@ -69,9 +69,9 @@ func (u userFlags) token(server serverFlags) (string, error) {
 	case u.Token != "":
 		return u.Token, nil
 	case server.Addr != "":
-		return "", usageErrorf("--token: is needed with --addr: see \"likewise token --help\"")
+		return "", usageErrorf("--token: is needed with --addr: a node with --dev-secret takes what \"likewise token --user U --dev-secret\" prints")
 	case u.As == "":
-		return "", usageErrorf("--as: say who speaks")
+		return "", usageErrorf("--as: say who speaks, such as --as alice")
 	default:
 		return mintToken(u.As, time.Hour)
 	}

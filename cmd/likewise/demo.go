@@ -97,6 +97,7 @@ func (c *demoCmd) config(std streams) (demo.Config, error) {
 	rate := c.rate()
 	return demo.Config{
 		Executable:     executable,
+		Program:        os.Args[0],
 		Mint:           mintToken,
 		Regions:        c.Regions,
 		NodesPerRegion: c.Nodes,

@@ -217,7 +217,8 @@ type SetReactionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The reaction now.
 	Reaction Reaction `protobuf:"varint,1,opt,name=reaction,proto3,enum=likewise.v1.Reaction" json:"reaction,omitempty"`
-	// Its version, which goes up by one at every change.
+	// Its version. The first is a number above all that this reaction ever had;
+	// from then on it goes up by one at every change.
 	Version int64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
 	// The reaction before.
 	PreviousReaction Reaction `protobuf:"varint,3,opt,name=previous_reaction,json=previousReaction,proto3,enum=likewise.v1.Reaction" json:"previous_reaction,omitempty"`

@@ -21,6 +21,8 @@ import (
 type Config struct {
 	// Executable is the likewise binary that nodes run.
 	Executable string
+	// Program is how the user calls it, for the welcome.
+	Program string
 	// Mint makes a bearer token of the development secret.
 	Mint func(user string, ttl time.Duration) (string, error)
 

@@ -62,6 +62,9 @@ func (r Result) Print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "  acknowledged\t%s\t%s changed something, %s had nothing to change\n", grouped(r.Acknowledged), grouped(r.Changed), grouped(r.Unchanged))
 	fmt.Fprintf(t, "  not acknowledged\t%s\t%s surely without effect, %s with an unknown outcome\n", grouped(r.Failed+r.Unknown), grouped(r.Failed), grouped(r.Unknown))
+	if r.Unknown > 0 {
+		fmt.Fprintf(t, "  \t\tunknown: no answer in time; it happened once or not at all\n")
+	}
 	fmt.Fprintf(t, "  forwarded\t%s\tcalls that one node sent on to another\n", grouped(r.Forwarded))
 	fmt.Fprintf(t, "  latency\t%.1f ms\tmedian of a Set; 99 %%: %.1f ms; of a count: %.1f ms\n", r.SetP50, r.SetP99, r.CountsP99)
 	fmt.Fprintf(t, "  lost\t%s\tkeys that do not read as they were acknowledged last\n", grouped(r.Lost))

@@ -178,7 +178,7 @@ func (s *stage) welcome() error {
 	for _, region := range regions {
 		fmt.Fprintf(&where, "  %-8s http://%s\n", region.Name, strings.Join(region.Addrs, "  http://"))
 	}
-	fmt.Fprintf(s.cfg.Out, welcomeText, where.String(), token, near, far, far)
+	fmt.Fprintf(s.cfg.Out, welcomeText, where.String(), token, near, far, far, s.cfg.Program, s.cfg.Program, s.cfg.Program)
 	return nil
 }
 
@@ -189,11 +189,11 @@ Likewise runs:
 A token for the user alice, and a like, a read and a count:
 
 T=%s
-curl -X POST -H 'Content-Type: application/json' -H "Authorization: Bearer $T" -d '{"videoId":"cat","reaction":"LIKE"}' http://%s/likewise.v1.ReactionService/SetReaction
-curl -X POST -H 'Content-Type: application/json' -H "Authorization: Bearer $T" -d '{"videoId":"cat"}' http://%s/likewise.v1.ReactionService/GetReaction
-curl -X POST -H 'Content-Type: application/json' -d '{"videoId":"cat"}' http://%s/likewise.v1.ReactionService/GetCounts
+curl -X POST -H 'Content-Type: application/json' -H "Authorization: Bearer $T" -d '{"videoId":"cat","reaction":"LIKE"}' http://%s/likewise.v1.ReactionService/SetReaction; echo
+curl -X POST -H 'Content-Type: application/json' -H "Authorization: Bearer $T" -d '{"videoId":"cat"}' http://%s/likewise.v1.ReactionService/GetReaction; echo
+curl -X POST -H 'Content-Type: application/json' -d '{"videoId":"cat"}' http://%s/likewise.v1.ReactionService/GetCounts; echo
 
-Or: likewise set cat LIKE --as alice; likewise counts cat; likewise verify --all
-Ctrl-C stops everything, and checks first what came of it.
+Or: %s set cat LIKE --as alice; %s counts cat; %s verify --all
+Ctrl-C stops everything, and checks first what came of it; again, and it stops at once.
 
 `
