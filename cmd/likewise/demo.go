@@ -72,6 +72,9 @@ func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	cfg.Out, cfg.Progress = untilBroken{cfg.Out, cancel}, untilBroken{cfg.Progress, cancel}
 	result, err := demo.Run(ctx, cfg)
 	if err != nil {
 		return err
@@ -132,6 +135,20 @@ func (c *demoCmd) seed() uint64 {
 		return *c.Seed
 	}
 	return uint64(rand.Uint32()) //nolint:gosec // no secret; short enough to be typed again
+}
+
+// untilBroken asks for the end when nobody reads what is written.
+type untilBroken struct {
+	io.Writer
+	cancel context.CancelFunc
+}
+
+func (u untilBroken) Write(p []byte) (int, error) {
+	n, err := u.Writer.Write(p)
+	if err != nil {
+		u.cancel()
+	}
+	return n, err
 }
 
 func isTerminal(w io.Writer) bool {

@@ -10,24 +10,14 @@ import (
 )
 
 func main() {
-	whole, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // the root
-	onBrokenPipe(cancel)
-	ctx, stop := signal.NotifyContext(whole, os.Interrupt, syscall.SIGTERM)
+	// A write to an output that nobody reads is an error and not the end: what was
+	// started must be stopped.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // the root
 	// The first signal asks; after it signals have their usual effect again, so
 	// that the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	code := run(ctx, os.Args[1:], streams{out: os.Stdout, err: os.Stderr})
 	stop()
 	os.Exit(code)
-}
-
-// onBrokenPipe asks for the end when nobody reads the output any more, where the
-// process would otherwise die at once and leave behind what it had started.
-func onBrokenPipe(cancel context.CancelFunc) {
-	broken := make(chan os.Signal, 1)
-	signal.Notify(broken, syscall.SIGPIPE)
-	go func() {
-		<-broken
-		cancel()
-	}()
 }

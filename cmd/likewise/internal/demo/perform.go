@@ -56,6 +56,9 @@ func (s *stage) perform(ctx context.Context) (Result, error) {
 }
 
 func (s *stage) open(ctx context.Context) (*show, error) {
+	if err := s.warmUp(ctx); err != nil {
+		return nil, err
+	}
 	before, err := s.recountAll(ctx)
 	if err != nil {
 		return nil, err

@@ -67,8 +67,9 @@ func (s *stage) startDatabase(ctx context.Context) (err error) {
 }
 
 // startNodes starts nodes that share one machine with each other, the database
-// and the clients: one worker each, as few transactions with much in them cost
-// less than many with little, and more memory for less garbage collection.
+// and the clients: one worker and few connections each, as few transactions with
+// much in them cost less than many with little, and more memory for less garbage
+// collection.
 func (s *stage) startNodes(ctx context.Context) (err error) {
 	s.cluster, err = cluster.Start(ctx, cluster.Config{
 		Binary:         s.cfg.Executable,
@@ -76,7 +77,7 @@ func (s *stage) startNodes(ctx context.Context) (err error) {
 		NodesPerRegion: s.cfg.NodesPerRegion,
 		DatabaseURL:    s.databaseURL,
 		FrontPort:      s.cfg.FrontPort,
-		Args:           []string{"--commit-workers", "1"},
+		Args:           []string{"--commit-workers", "1", "--read-connections", "3"},
 		Env:            []string{"GOGC=400"},
 		RTT:            wan.Uniform(s.cfg.RTT),
 		Progress:       func(line string) { s.cfg.say("%s", line) },
