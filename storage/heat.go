@@ -26,6 +26,8 @@ const (
 // is safe for concurrent use. Nothing of it is stored or agreed on, and wherever
 // a reaction is counted is right.
 type heat struct {
+	hotFrom float64 // the constant, but for tests that want no video hot
+
 	mu     sync.Mutex
 	videos map[VideoID]*warmth // guarded by mu
 	hold   time.Duration       // guarded by mu; smoothed time of a write phase
@@ -39,7 +41,7 @@ type warmth struct {
 	hot       bool
 }
 
-func newHeat() *heat { return &heat{videos: map[VideoID]*warmth{}} }
+func newHeat() *heat { return &heat{hotFrom: hotFrom, videos: map[VideoID]*warmth{}} }
 
 // slot chooses the counter shard of a reaction that was NONE: the key's own if
 // the video is hot, so that its commits share no row, otherwise the cold one.
@@ -66,7 +68,7 @@ func (h *heat) observe(changes []change, held time.Duration, now time.Time) {
 	}
 	for _, c := range changes {
 		if w := h.videos[c.video]; w != nil {
-			w.judge(h.hold)
+			w.judge(h.hold, h.hotFrom)
 		}
 	}
 }
@@ -107,7 +109,7 @@ func (w *warmth) decay(now time.Time) {
 	}
 }
 
-func (w *warmth) judge(hold time.Duration) {
+func (w *warmth) judge(hold time.Duration, hotFrom float64) {
 	switch overlap := w.perSecond * hold.Seconds(); {
 	case overlap >= hotFrom:
 		w.hot = true

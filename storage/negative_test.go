@@ -26,7 +26,7 @@ func TestNegativeControls(t *testing.T) {
 		"lock and read in one statement: rows are read as before the wait":       {[]storage.Guard{storage.LockAlone()}, switching, 3},
 		"the same without fences: updates are lost":                              {[]storage.Guard{storage.LockAlone(), storage.Fences()}, switching, 3},
 		"the same for duplicates: each counts":                                   {[]storage.Guard{storage.HeadLock(), storage.Fences()}, duplicates, 3},
-		"no order of counter shards: deadlocks":                                  {[]storage.Guard{storage.ShardOrder()}, sharedShards, 3},
+		"no order of counter shards: deadlocks":                                  {[]storage.Guard{storage.ShardOrder()}, sharedShards, 8},
 		"an undo subtracts elsewhere: counts would fall below zero":              {[]storage.Guard{storage.CounterSlot()}, switching, 3},
 		"no look-up: a write that was applied is refused":                        {[]storage.Guard{storage.LookUp()}, ambiguous(pgproxy.DropCommitReplyAfter()), 1},
 		"a look-up without the lock: a late commit is taken for one that failed": {[]storage.Guard{storage.LookUpUnderLock()}, ambiguous(late), 1},

@@ -112,15 +112,16 @@ func sharedShards(t *testing.T) []string {
 	video := func(i int) storage.VideoID { return storage.VideoID(fmt.Sprintf("video-%d", i)) }
 	toShard := func(slot storage.Slot) storage.Slot { return slot % 2 }
 	store := storagetest.Open(t, url, withShards(toShard), func(c *storage.Config) {
-		c.Committer.Workers, c.Committer.BatchLimit, c.Registerer = 8, 8, registry
+		c.Committer.Workers, c.Committer.BatchLimit, c.Registerer = 8, 16, registry
 	})
+	storage.KeepCold(store) // so that the shards are those that exist
 	var f findings
 	var wg sync.WaitGroup
 	turn := func(user int, n int, desired func(int) storage.Reaction) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(2, uint64(user)))
 			for i := range n {
-				ask := set(video(rng.IntN(12)), storage.UserID(fmt.Sprintf("user-%d", user)), desired(i))
+				ask := set(video(rng.IntN(5)), storage.UserID(fmt.Sprintf("user-%d", user)), desired(i))
 				if _, err := store.Set(t.Context(), ask); err != nil {
 					f.add("set: %v", err)
 				}
@@ -142,7 +143,7 @@ func sharedShards(t *testing.T) []string {
 // fill makes every counter shard that sharedShards writes.
 func fill(t *testing.T, store *storage.Store, video func(int) storage.VideoID) {
 	t.Helper()
-	for i := range 12 {
+	for i := range 5 {
 		made := map[storage.Slot]bool{}
 		for user := 0; len(made) < 2; user++ {
 			ask := set(video(i), storage.UserID(fmt.Sprintf("filler-%d", user)), storage.Like)
