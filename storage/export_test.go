@@ -6,6 +6,8 @@ import "math"
 // called before the Store is used.
 func KeepCold(s *Store) {
 	for _, w := range s.committer.workers {
-		w.tx.(*attempter).heat.hotFrom = math.Inf(1)
+		if a, ok := w.tx.(*attempter); ok {
+			a.heat.hotFrom = math.Inf(1)
+		}
 	}
 }
