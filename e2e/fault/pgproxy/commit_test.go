@@ -86,6 +86,26 @@ func TestHeldCommitOutlivesTheIdleTimeout(t *testing.T) {
 	require.Equal(t, 1, b.rows(t))
 }
 
+// A client that sees its connection break asks the server, on a new one, to
+// cancel what still runs there.
+func TestHeldCommitIsNotCancelled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	conn := b.dial(t, mode(pgx.QueryExecModeExec))
+	armed := b.proxy.Arm(HoldCommit())
+	batch := &pgx.Batch{}
+	batch.Queue("BEGIN")
+	batch.Queue("INSERT INTO " + b.table + " SELECT 1 FROM pg_sleep(0.3)")
+	batch.Queue("COMMIT")
+	require.Error(t, send(t, conn, batch, patience))
+	<-conn.PgConn().CleanupDone() // the request to cancel is out
+
+	armed.Heal()
+	await(t, "settled", armed.Done())
+	require.Equal(t, Committed, armed.Outcome())
+	require.Equal(t, 1, b.rows(t))
+}
+
 func TestHeldFlushIsRefusedAfterTheIdleTimeout(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -26,6 +26,7 @@ const (
 	msgQuery    = 'Q'
 
 	msgCommandComplete = 'C' // from the server
+	msgBackendKeyData  = 'K' // from the server
 	msgErrorResponse   = 'E' // from the server
 	msgReadyForQuery   = 'Z'
 )

@@ -35,6 +35,7 @@ type Proxy struct {
 	conns   map[net.Conn]struct{} // guarded by mu; both sides of every session
 	waiting []*Armed              // guarded by mu; faults whose moment is to come
 	links   []*Armed              // guarded by mu; faults of the link in force
+	cutOff  map[uint32]struct{}   // guarded by mu; backends whose client a fault has cut
 }
 
 // New listens on a free port of the loopback interface and passes what comes
@@ -50,7 +51,10 @@ func New(ctx context.Context, target string) (*Proxy, error) {
 		return nil, fmt.Errorf("listening for PostgreSQL clients: %w", err)
 	}
 	life, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	p := &Proxy{target: target, listener: listener, stop: stop, conns: map[net.Conn]struct{}{}}
+	p := &Proxy{
+		target: target, listener: listener, stop: stop,
+		conns: map[net.Conn]struct{}{}, cutOff: map[uint32]struct{}{},
+	}
 	p.running.Go(func() { p.accept(life) })
 	return p, nil
 }
@@ -158,6 +162,10 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 	if err != nil {
 		return
 	}
+	request, cancel := start.(*pgproto3.CancelRequest)
+	if cancel && p.isCutOff(request.ProcessID) {
+		return // the link that carried the client's session is the one that broke
+	}
 	server, err := p.dial(ctx, start)
 	if err != nil {
 		return
@@ -166,7 +174,7 @@ func (p *Proxy) serve(ctx context.Context, client net.Conn) {
 		return
 	}
 	defer p.untrack(server)
-	if _, cancel := start.(*pgproto3.CancelRequest); cancel {
+	if cancel {
 		// The server hangs up when it has sent the signal; the client waits for
 		// that.
 		_ = server.SetReadDeadline(time.Now().Add(dialTimeout))
@@ -312,6 +320,21 @@ func (p *Proxy) untrack(conn net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.conns, conn)
+}
+
+// cutOffBackend keeps cancel requests from a backend: a client that has lost its link
+// must not undo what the fault holds back.
+func (p *Proxy) cutOffBackend(pid uint32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutOff[pid] = struct{}{}
+}
+
+func (p *Proxy) isCutOff(pid uint32) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, cut := p.cutOff[pid]
+	return cut
 }
 
 // reset ends a connection in a way that its peer sees as an error.

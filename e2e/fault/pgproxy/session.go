@@ -18,6 +18,7 @@ type session struct {
 	client, server net.Conn
 	sql            *statements // the upstream goroutine's
 
+	backend atomic.Uint32 // the process that serves this session
 	// silent means that nothing passes between client and server any more.
 	silent atomic.Bool
 	// awaiting means that the server's next answer settles a COMMIT.
@@ -148,6 +149,7 @@ func (s *session) commitLate(ctx context.Context, a *Armed, rest []frame, server
 
 // cut does to the client what the fault says.
 func (s *session) cut(a *Armed) {
+	s.proxy.cutOffBackend(s.backend.Load())
 	s.silent.Store(true)
 	if a.fault.Client == Broken {
 		_ = s.client.Close()
@@ -214,6 +216,11 @@ func (s *session) dropReply(a *Armed) {
 // for it.
 func (s *session) observe(f frame) *Armed {
 	switch f.kind() {
+	case msgBackendKeyData:
+		var m pgproto3.BackendKeyData
+		if m.Decode(f.body()) == nil {
+			s.backend.Store(m.ProcessID)
+		}
 	case msgCommandComplete:
 		return s.observeCommand(f)
 	case msgErrorResponse:
