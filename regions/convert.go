@@ -44,11 +44,11 @@ func reactionFromProto(r likewisev1.Reaction) (storage.Reaction, error) {
 func videoStateToProto(s storage.VideoState) likewisev1.VideoState {
 	switch s {
 	case storage.VideoActive:
-		return likewisev1.VideoState_VIDEO_STATE_ACTIVE
+		return likewisev1.VideoState_ACTIVE
 	case storage.VideoDisabled:
-		return likewisev1.VideoState_VIDEO_STATE_DISABLED
+		return likewisev1.VideoState_DISABLED
 	case storage.VideoDeleted:
-		return likewisev1.VideoState_VIDEO_STATE_DELETED
+		return likewisev1.VideoState_DELETED
 	default:
 		return likewisev1.VideoState_VIDEO_STATE_UNSPECIFIED
 	}
@@ -56,9 +56,9 @@ func videoStateToProto(s storage.VideoState) likewisev1.VideoState {
 
 func videoStateFromProto(s likewisev1.VideoState) storage.VideoState {
 	switch s {
-	case likewisev1.VideoState_VIDEO_STATE_ACTIVE:
+	case likewisev1.VideoState_ACTIVE:
 		return storage.VideoActive
-	case likewisev1.VideoState_VIDEO_STATE_DELETED:
+	case likewisev1.VideoState_DELETED:
 		return storage.VideoDeleted
 	default: // also states of a later version: that the video takes no reactions is sure
 		return storage.VideoDisabled

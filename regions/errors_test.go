@@ -42,12 +42,12 @@ func TestErrorsOnTheWire(t *testing.T) {
 		"video disabled": {
 			err:    &storage.VideoStateError{State: storage.VideoDisabled},
 			code:   connect.CodeFailedPrecondition,
-			detail: &likewisev1.VideoNotActive{State: likewisev1.VideoState_VIDEO_STATE_DISABLED},
+			detail: &likewisev1.VideoNotActive{State: likewisev1.VideoState_DISABLED},
 		},
 		"video deleted": {
 			err:    &storage.VideoStateError{State: storage.VideoDeleted},
 			code:   connect.CodeFailedPrecondition,
-			detail: &likewisev1.VideoNotActive{State: likewisev1.VideoState_VIDEO_STATE_DELETED},
+			detail: &likewisev1.VideoNotActive{State: likewisev1.VideoState_DELETED},
 		},
 		"key reused": {
 			err:    &storage.KeyReusedError{Key: "k1"},

@@ -8,11 +8,14 @@ import (
 	"sync/atomic"
 
 	peerv1 "likewise/proto/likewise/peer/v1"
+	"likewise/proto/likewise/peer/v1/peerv1connect"
 	"likewise/storage"
 )
 
 // peerService is likewise.peer.v1.PeerService. What arrives here is served here.
 type peerService struct {
+	peerv1connect.UnimplementedPeerServiceHandler // of calls to come
+
 	node    string
 	routes  routes
 	store   store

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	likewisev1 "likewise/proto/likewise/v1"
+	"likewise/proto/likewise/v1/likewisev1connect"
 	"likewise/storage"
 )
 
@@ -16,6 +17,8 @@ const keyHeader = "Idempotency-Key"
 
 // reactionService is likewise.v1.ReactionService.
 type reactionService struct {
+	likewisev1connect.UnimplementedReactionServiceHandler // of calls to come
+
 	router *router
 	counts *countCache
 }

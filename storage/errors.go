@@ -52,6 +52,11 @@ type VideoStateError struct{ State VideoState }
 
 func (e *VideoStateError) Error() string { return fmt.Sprintf("video is in state %d", e.State) }
 
+// VideoDeletedError answers a read of a deleted video.
+type VideoDeletedError struct{}
+
+func (*VideoDeletedError) Error() string { return "video is deleted" }
+
 // KeyReusedError refuses an idempotency key that was used with another
 // reaction or condition.
 type KeyReusedError struct{ Key string }

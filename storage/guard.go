@@ -14,6 +14,7 @@ const (
 	guardLookUpUnderLock = true // the look-up takes the heads first
 	guardSessionLimits   = true // the database ends the transaction of a node that vanished
 	guardCounterSlot     = true // an undo subtracts where the reaction was added
+	guardVideoBarrier    = true // a video's state is in force only when every head was taken once
 )
 
 // queueFirst asks for all that a transaction must know: first the heads, locked

@@ -22,6 +22,7 @@ var (
 	guardLookUpUnderLock = guard("look-up-under-lock")
 	guardSessionLimits   = guard("session-limits")
 	guardCounterSlot     = guard("counter-slot")
+	guardVideoBarrier    = guard("video-barrier")
 )
 
 func guard(name string) bool {

@@ -10,19 +10,49 @@ import (
 )
 
 // Get reads one reaction strongly: it is never older than the last acknowledged
-// Set of its key, from any node.
+// Set of its key, from any node. Of a deleted video it is a VideoDeletedError.
 func (s *Store) Get(ctx context.Context, slot Slot, video VideoID, user UserID) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	var state State
-	err := s.reads.QueryRow(ctx, readReactionSQL, slot, video, user).Scan(&state.Reaction, &state.Version)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return State{}, nil
-	}
-	if err != nil {
+	var r Reading
+	if err := s.reads.QueryRow(ctx, readReactionSQL, slot, video, user).Scan(&r.Reaction, &r.Version, &r.Video); err != nil {
 		return State{}, fmt.Errorf("read reaction to %q: %w", video, unavailable(err))
 	}
-	return state, nil
+	if r.Video == VideoDeleted {
+		return State{}, &VideoDeletedError{}
+	}
+	return r.State, nil
+}
+
+// Place names where one reaction of a user lies.
+type Place struct {
+	Slot  Slot
+	Video VideoID
+}
+
+// Reading is one reaction, and the state of its video.
+type Reading struct {
+	State
+	Video VideoState
+}
+
+// GetMany reads reactions of one user strongly, as Get does, in one round trip
+// and in the order of places.
+func (s *Store) GetMany(ctx context.Context, user UserID, places []Place) ([]Reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	slots, videos := make([]int64, len(places)), make([]string, len(places))
+	for i, place := range places {
+		slots[i], videos[i] = int64(place.Slot), string(place.Video)
+	}
+	rows, _ := s.reads.Query(ctx, readOwnReactionsSQL, slots, videos, user) // CollectRows returns the error
+	readings, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Reading, err error) {
+		return r, row.Scan(&r.Reaction, &r.Version, &r.Video)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read reactions to %d videos: %w", len(places), unavailable(err))
+	}
+	return readings, nil
 }
 
 // CountShards reads the counter shards of a video, and as of when they are. It
@@ -32,17 +62,50 @@ func (s *Store) CountShards(ctx context.Context, video VideoID) (CountShards, er
 	defer cancel()
 	rows, _ := s.reads.Query(ctx, readCounterShardsSQL, video) // ForEachRow returns the error
 	var counts CountShards
-	var slot, likes, dislikes, rev *int64
-	_, err := pgx.ForEachRow(rows, []any{&counts.AsOf, &slot, &likes, &dislikes, &rev}, func() error {
-		if slot != nil {
-			counts.Shards = append(counts.Shards, CounterShard{Slot: Slot(*slot), Likes: *likes, Dislikes: *dislikes, Rev: *rev})
-		}
+	var shard shardRow
+	_, err := pgx.ForEachRow(rows, append([]any{&counts.AsOf, &counts.Video}, shard.columns()...), func() error {
+		counts.Shards = shard.appendTo(counts.Shards)
 		return nil
 	})
 	if err != nil {
 		return CountShards{}, fmt.Errorf("read counts of %q: %w", video, unavailable(err))
 	}
 	return counts, nil
+}
+
+// CountShardsOf reads the counter shards of many videos, each as CountShards
+// does, in one snapshot and in the order of videos, which must be distinct.
+func (s *Store) CountShardsOf(ctx context.Context, videos []VideoID) ([]CountShards, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	rows, _ := s.reads.Query(ctx, readManyCounterShardsSQL, videos) // ForEachRow returns the error
+	counts := make([]CountShards, len(videos))
+	var place int64
+	var asOf time.Time
+	var state VideoState
+	var shard shardRow
+	_, err := pgx.ForEachRow(rows, append([]any{&asOf, &place, &state}, shard.columns()...), func() error {
+		c := &counts[place-1]
+		c.AsOf, c.Video, c.Shards = asOf, state, shard.appendTo(c.Shards)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read counts of %d videos: %w", len(videos), unavailable(err))
+	}
+	return counts, nil
+}
+
+// shardRow takes one row of a video's counter shards; all are nil for a
+// video without any.
+type shardRow struct{ slot, likes, dislikes, rev *int64 }
+
+func (c *shardRow) columns() []any { return []any{&c.slot, &c.likes, &c.dislikes, &c.rev} }
+
+func (c *shardRow) appendTo(shards []CounterShard) []CounterShard {
+	if c.slot == nil {
+		return shards
+	}
+	return append(shards, CounterShard{Slot: Slot(*c.slot), Likes: *c.likes, Dislikes: *c.dislikes, Rev: *c.rev})
 }
 
 // Tally is a sum of likes and dislikes.

@@ -59,4 +59,6 @@ type CountShards struct {
 	// AsOf is a time of the database's clock: every write acknowledged before
 	// it is in.
 	AsOf time.Time
+	// Video is the video's state in the same snapshot.
+	Video VideoState
 }

@@ -11,8 +11,10 @@ package likewisev1
 
 import (
 	_ "buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	anypb "google.golang.org/protobuf/types/known/anypb"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
@@ -88,24 +90,27 @@ type VideoState int32
 
 const (
 	VideoState_VIDEO_STATE_UNSPECIFIED VideoState = 0
-	VideoState_VIDEO_STATE_ACTIVE      VideoState = 1
-	VideoState_VIDEO_STATE_DISABLED    VideoState = 2
-	VideoState_VIDEO_STATE_DELETED     VideoState = 3
+	// Takes reactions, as every video does of which nothing else was said.
+	VideoState_ACTIVE VideoState = 1
+	// Takes none, and shows those that it has.
+	VideoState_DISABLED VideoState = 2
+	// Takes none and shows none.
+	VideoState_DELETED VideoState = 3
 )
 
 // Enum value maps for VideoState.
 var (
 	VideoState_name = map[int32]string{
 		0: "VIDEO_STATE_UNSPECIFIED",
-		1: "VIDEO_STATE_ACTIVE",
-		2: "VIDEO_STATE_DISABLED",
-		3: "VIDEO_STATE_DELETED",
+		1: "ACTIVE",
+		2: "DISABLED",
+		3: "DELETED",
 	}
 	VideoState_value = map[string]int32{
 		"VIDEO_STATE_UNSPECIFIED": 0,
-		"VIDEO_STATE_ACTIVE":      1,
-		"VIDEO_STATE_DISABLED":    2,
-		"VIDEO_STATE_DELETED":     3,
+		"ACTIVE":                  1,
+		"DISABLED":                2,
+		"DELETED":                 3,
 	}
 )
 
@@ -313,6 +318,331 @@ func (x *SetReactionResponse) GetCountsIncludeChange() bool {
 	return false
 }
 
+// DeleteReactionRequest asks for NONE.
+type DeleteReactionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in SetReactionRequest.
+	VideoId string `protobuf:"bytes,1,opt,name=video_id,json=videoId,proto3" json:"video_id,omitempty"`
+	// As in SetReactionRequest.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// As in SetReactionRequest.
+	ExpectedVersion *int64 `protobuf:"varint,3,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *DeleteReactionRequest) Reset() {
+	*x = DeleteReactionRequest{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteReactionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteReactionRequest) ProtoMessage() {}
+
+func (x *DeleteReactionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteReactionRequest.ProtoReflect.Descriptor instead.
+func (*DeleteReactionRequest) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DeleteReactionRequest) GetVideoId() string {
+	if x != nil {
+		return x.VideoId
+	}
+	return ""
+}
+
+func (x *DeleteReactionRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *DeleteReactionRequest) GetExpectedVersion() int64 {
+	if x != nil && x.ExpectedVersion != nil {
+		return *x.ExpectedVersion
+	}
+	return 0
+}
+
+// DeleteReactionResponse is the state after the write.
+type DeleteReactionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in SetReactionResponse.
+	Reaction            Reaction `protobuf:"varint,1,opt,name=reaction,proto3,enum=likewise.v1.Reaction" json:"reaction,omitempty"`
+	Version             int64    `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	PreviousReaction    Reaction `protobuf:"varint,3,opt,name=previous_reaction,json=previousReaction,proto3,enum=likewise.v1.Reaction" json:"previous_reaction,omitempty"`
+	Changed             bool     `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	ConsistencyToken    string   `protobuf:"bytes,5,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	Counts              *Counts  `protobuf:"bytes,6,opt,name=counts,proto3" json:"counts,omitempty"`
+	CountsIncludeChange bool     `protobuf:"varint,7,opt,name=counts_include_change,json=countsIncludeChange,proto3" json:"counts_include_change,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *DeleteReactionResponse) Reset() {
+	*x = DeleteReactionResponse{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteReactionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteReactionResponse) ProtoMessage() {}
+
+func (x *DeleteReactionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteReactionResponse.ProtoReflect.Descriptor instead.
+func (*DeleteReactionResponse) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *DeleteReactionResponse) GetReaction() Reaction {
+	if x != nil {
+		return x.Reaction
+	}
+	return Reaction_REACTION_UNSPECIFIED
+}
+
+func (x *DeleteReactionResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *DeleteReactionResponse) GetPreviousReaction() Reaction {
+	if x != nil {
+		return x.PreviousReaction
+	}
+	return Reaction_REACTION_UNSPECIFIED
+}
+
+func (x *DeleteReactionResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *DeleteReactionResponse) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
+func (x *DeleteReactionResponse) GetCounts() *Counts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *DeleteReactionResponse) GetCountsIncludeChange() bool {
+	if x != nil {
+		return x.CountsIncludeChange
+	}
+	return false
+}
+
+// CastVoteRequest asks for a state.
+type CastVoteRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is voted on: the same as a video_id.
+	ContentId string `protobuf:"bytes,1,opt,name=content_id,json=contentId,proto3" json:"content_id,omitempty"`
+	// The state to reach: like, dislike or none.
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// As in SetReactionRequest.
+	IdempotencyKey string `protobuf:"bytes,3,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	// As in SetReactionRequest.
+	ExpectedVersion *int64 `protobuf:"varint,4,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *CastVoteRequest) Reset() {
+	*x = CastVoteRequest{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CastVoteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CastVoteRequest) ProtoMessage() {}
+
+func (x *CastVoteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CastVoteRequest.ProtoReflect.Descriptor instead.
+func (*CastVoteRequest) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CastVoteRequest) GetContentId() string {
+	if x != nil {
+		return x.ContentId
+	}
+	return ""
+}
+
+func (x *CastVoteRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *CastVoteRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+func (x *CastVoteRequest) GetExpectedVersion() int64 {
+	if x != nil && x.ExpectedVersion != nil {
+		return *x.ExpectedVersion
+	}
+	return 0
+}
+
+// CastVoteResponse is the state after the write.
+type CastVoteResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in SetReactionResponse.
+	Reaction            Reaction `protobuf:"varint,1,opt,name=reaction,proto3,enum=likewise.v1.Reaction" json:"reaction,omitempty"`
+	Version             int64    `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	PreviousReaction    Reaction `protobuf:"varint,3,opt,name=previous_reaction,json=previousReaction,proto3,enum=likewise.v1.Reaction" json:"previous_reaction,omitempty"`
+	Changed             bool     `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
+	ConsistencyToken    string   `protobuf:"bytes,5,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	Counts              *Counts  `protobuf:"bytes,6,opt,name=counts,proto3" json:"counts,omitempty"`
+	CountsIncludeChange bool     `protobuf:"varint,7,opt,name=counts_include_change,json=countsIncludeChange,proto3" json:"counts_include_change,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
+}
+
+func (x *CastVoteResponse) Reset() {
+	*x = CastVoteResponse{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CastVoteResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CastVoteResponse) ProtoMessage() {}
+
+func (x *CastVoteResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CastVoteResponse.ProtoReflect.Descriptor instead.
+func (*CastVoteResponse) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *CastVoteResponse) GetReaction() Reaction {
+	if x != nil {
+		return x.Reaction
+	}
+	return Reaction_REACTION_UNSPECIFIED
+}
+
+func (x *CastVoteResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *CastVoteResponse) GetPreviousReaction() Reaction {
+	if x != nil {
+		return x.PreviousReaction
+	}
+	return Reaction_REACTION_UNSPECIFIED
+}
+
+func (x *CastVoteResponse) GetChanged() bool {
+	if x != nil {
+		return x.Changed
+	}
+	return false
+}
+
+func (x *CastVoteResponse) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
+func (x *CastVoteResponse) GetCounts() *Counts {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *CastVoteResponse) GetCountsIncludeChange() bool {
+	if x != nil {
+		return x.CountsIncludeChange
+	}
+	return false
+}
+
 // GetReactionRequest names a video; the user is the caller.
 type GetReactionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -324,7 +654,7 @@ type GetReactionRequest struct {
 
 func (x *GetReactionRequest) Reset() {
 	*x = GetReactionRequest{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[2]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -336,7 +666,7 @@ func (x *GetReactionRequest) String() string {
 func (*GetReactionRequest) ProtoMessage() {}
 
 func (x *GetReactionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[2]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -349,7 +679,7 @@ func (x *GetReactionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReactionRequest.ProtoReflect.Descriptor instead.
 func (*GetReactionRequest) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{2}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetReactionRequest) GetVideoId() string {
@@ -372,7 +702,7 @@ type GetReactionResponse struct {
 
 func (x *GetReactionResponse) Reset() {
 	*x = GetReactionResponse{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[3]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +714,7 @@ func (x *GetReactionResponse) String() string {
 func (*GetReactionResponse) ProtoMessage() {}
 
 func (x *GetReactionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[3]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +727,7 @@ func (x *GetReactionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReactionResponse.ProtoReflect.Descriptor instead.
 func (*GetReactionResponse) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{3}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetReactionResponse) GetReaction() Reaction {
@@ -412,6 +742,307 @@ func (x *GetReactionResponse) GetVersion() int64 {
 		return x.Version
 	}
 	return 0
+}
+
+// BatchGetReactionsRequest names videos; the user is the caller.
+type BatchGetReactionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 100 ids, each as in SetReactionRequest. One may occur more than once.
+	VideoIds      []string `protobuf:"bytes,1,rep,name=video_ids,json=videoIds,proto3" json:"video_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchGetReactionsRequest) Reset() {
+	*x = BatchGetReactionsRequest{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchGetReactionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchGetReactionsRequest) ProtoMessage() {}
+
+func (x *BatchGetReactionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchGetReactionsRequest.ProtoReflect.Descriptor instead.
+func (*BatchGetReactionsRequest) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *BatchGetReactionsRequest) GetVideoIds() []string {
+	if x != nil {
+		return x.VideoIds
+	}
+	return nil
+}
+
+// BatchGetReactionsResponse holds one outcome for each id, in the order of the
+// request.
+type BatchGetReactionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcomes      []*ReactionOutcome     `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchGetReactionsResponse) Reset() {
+	*x = BatchGetReactionsResponse{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchGetReactionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchGetReactionsResponse) ProtoMessage() {}
+
+func (x *BatchGetReactionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchGetReactionsResponse.ProtoReflect.Descriptor instead.
+func (*BatchGetReactionsResponse) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *BatchGetReactionsResponse) GetOutcomes() []*ReactionOutcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+// ReactionOutcome is the caller's reaction to one video, or why it could not be
+// read.
+type ReactionOutcome struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	VideoId string                 `protobuf:"bytes,1,opt,name=video_id,json=videoId,proto3" json:"video_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*ReactionOutcome_State
+	//	*ReactionOutcome_Error
+	Outcome       isReactionOutcome_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactionOutcome) Reset() {
+	*x = ReactionOutcome{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactionOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactionOutcome) ProtoMessage() {}
+
+func (x *ReactionOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactionOutcome.ProtoReflect.Descriptor instead.
+func (*ReactionOutcome) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ReactionOutcome) GetVideoId() string {
+	if x != nil {
+		return x.VideoId
+	}
+	return ""
+}
+
+func (x *ReactionOutcome) GetOutcome() isReactionOutcome_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *ReactionOutcome) GetState() *ReactionState {
+	if x != nil {
+		if x, ok := x.Outcome.(*ReactionOutcome_State); ok {
+			return x.State
+		}
+	}
+	return nil
+}
+
+func (x *ReactionOutcome) GetError() *ItemError {
+	if x != nil {
+		if x, ok := x.Outcome.(*ReactionOutcome_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+type isReactionOutcome_Outcome interface {
+	isReactionOutcome_Outcome()
+}
+
+type ReactionOutcome_State struct {
+	State *ReactionState `protobuf:"bytes,2,opt,name=state,proto3,oneof"`
+}
+
+type ReactionOutcome_Error struct {
+	Error *ItemError `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
+}
+
+func (*ReactionOutcome_State) isReactionOutcome_Outcome() {}
+
+func (*ReactionOutcome_Error) isReactionOutcome_Outcome() {}
+
+// ReactionState is one reaction and its version, as in GetReactionResponse.
+type ReactionState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reaction      Reaction               `protobuf:"varint,1,opt,name=reaction,proto3,enum=likewise.v1.Reaction" json:"reaction,omitempty"`
+	Version       int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReactionState) Reset() {
+	*x = ReactionState{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReactionState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReactionState) ProtoMessage() {}
+
+func (x *ReactionState) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReactionState.ProtoReflect.Descriptor instead.
+func (*ReactionState) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ReactionState) GetReaction() Reaction {
+	if x != nil {
+		return x.Reaction
+	}
+	return Reaction_REACTION_UNSPECIFIED
+}
+
+func (x *ReactionState) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+// ItemError is why one item of a batch failed: what the call for it alone would
+// have been answered.
+type ItemError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The name of the code, such as unavailable.
+	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	// A fixed sentence.
+	Message       string       `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Details       []*anypb.Any `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ItemError) Reset() {
+	*x = ItemError{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ItemError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ItemError) ProtoMessage() {}
+
+func (x *ItemError) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ItemError.ProtoReflect.Descriptor instead.
+func (*ItemError) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ItemError) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *ItemError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ItemError) GetDetails() []*anypb.Any {
+	if x != nil {
+		return x.Details
+	}
+	return nil
 }
 
 // GetCountsRequest names a video, and how old the answer may be.
@@ -430,7 +1061,7 @@ type GetCountsRequest struct {
 
 func (x *GetCountsRequest) Reset() {
 	*x = GetCountsRequest{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[4]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -442,7 +1073,7 @@ func (x *GetCountsRequest) String() string {
 func (*GetCountsRequest) ProtoMessage() {}
 
 func (x *GetCountsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[4]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -455,7 +1086,7 @@ func (x *GetCountsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCountsRequest.ProtoReflect.Descriptor instead.
 func (*GetCountsRequest) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{4}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetCountsRequest) GetVideoId() string {
@@ -489,7 +1120,7 @@ type GetCountsResponse struct {
 
 func (x *GetCountsResponse) Reset() {
 	*x = GetCountsResponse{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[5]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +1132,7 @@ func (x *GetCountsResponse) String() string {
 func (*GetCountsResponse) ProtoMessage() {}
 
 func (x *GetCountsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[5]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +1145,7 @@ func (x *GetCountsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCountsResponse.ProtoReflect.Descriptor instead.
 func (*GetCountsResponse) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{5}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetCountsResponse) GetCounts() *Counts {
@@ -523,6 +1154,207 @@ func (x *GetCountsResponse) GetCounts() *Counts {
 	}
 	return nil
 }
+
+// BatchGetCountsRequest names videos, and how old the answers may be.
+type BatchGetCountsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 100 ids, each as in SetReactionRequest. One may occur more than once.
+	VideoIds []string `protobuf:"bytes,1,rep,name=video_ids,json=videoIds,proto3" json:"video_ids,omitempty"`
+	// As in GetCountsRequest, for each.
+	MaxStaleness *durationpb.Duration `protobuf:"bytes,2,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
+	// As in GetCountsRequest, for each.
+	ConsistencyToken string `protobuf:"bytes,3,opt,name=consistency_token,json=consistencyToken,proto3" json:"consistency_token,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *BatchGetCountsRequest) Reset() {
+	*x = BatchGetCountsRequest{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchGetCountsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchGetCountsRequest) ProtoMessage() {}
+
+func (x *BatchGetCountsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchGetCountsRequest.ProtoReflect.Descriptor instead.
+func (*BatchGetCountsRequest) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *BatchGetCountsRequest) GetVideoIds() []string {
+	if x != nil {
+		return x.VideoIds
+	}
+	return nil
+}
+
+func (x *BatchGetCountsRequest) GetMaxStaleness() *durationpb.Duration {
+	if x != nil {
+		return x.MaxStaleness
+	}
+	return nil
+}
+
+func (x *BatchGetCountsRequest) GetConsistencyToken() string {
+	if x != nil {
+		return x.ConsistencyToken
+	}
+	return ""
+}
+
+// BatchGetCountsResponse holds one outcome for each id, in the order of the
+// request.
+type BatchGetCountsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcomes      []*CountsOutcome       `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchGetCountsResponse) Reset() {
+	*x = BatchGetCountsResponse{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchGetCountsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchGetCountsResponse) ProtoMessage() {}
+
+func (x *BatchGetCountsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchGetCountsResponse.ProtoReflect.Descriptor instead.
+func (*BatchGetCountsResponse) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *BatchGetCountsResponse) GetOutcomes() []*CountsOutcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+// CountsOutcome is the counts of one video, or why they could not be had.
+type CountsOutcome struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	VideoId string                 `protobuf:"bytes,1,opt,name=video_id,json=videoId,proto3" json:"video_id,omitempty"`
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*CountsOutcome_Counts
+	//	*CountsOutcome_Error
+	Outcome       isCountsOutcome_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountsOutcome) Reset() {
+	*x = CountsOutcome{}
+	mi := &file_likewise_v1_reaction_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountsOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountsOutcome) ProtoMessage() {}
+
+func (x *CountsOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_v1_reaction_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountsOutcome.ProtoReflect.Descriptor instead.
+func (*CountsOutcome) Descriptor() ([]byte, []int) {
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CountsOutcome) GetVideoId() string {
+	if x != nil {
+		return x.VideoId
+	}
+	return ""
+}
+
+func (x *CountsOutcome) GetOutcome() isCountsOutcome_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *CountsOutcome) GetCounts() *Counts {
+	if x != nil {
+		if x, ok := x.Outcome.(*CountsOutcome_Counts); ok {
+			return x.Counts
+		}
+	}
+	return nil
+}
+
+func (x *CountsOutcome) GetError() *ItemError {
+	if x != nil {
+		if x, ok := x.Outcome.(*CountsOutcome_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+type isCountsOutcome_Outcome interface {
+	isCountsOutcome_Outcome()
+}
+
+type CountsOutcome_Counts struct {
+	Counts *Counts `protobuf:"bytes,2,opt,name=counts,proto3,oneof"`
+}
+
+type CountsOutcome_Error struct {
+	Error *ItemError `protobuf:"bytes,3,opt,name=error,proto3,oneof"`
+}
+
+func (*CountsOutcome_Counts) isCountsOutcome_Outcome() {}
+
+func (*CountsOutcome_Error) isCountsOutcome_Outcome() {}
 
 // Counts are derived from the reactions of all users.
 type Counts struct {
@@ -538,7 +1370,7 @@ type Counts struct {
 
 func (x *Counts) Reset() {
 	*x = Counts{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[6]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +1382,7 @@ func (x *Counts) String() string {
 func (*Counts) ProtoMessage() {}
 
 func (x *Counts) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[6]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +1395,7 @@ func (x *Counts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Counts.ProtoReflect.Descriptor instead.
 func (*Counts) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{6}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Counts) GetLikes() int64 {
@@ -599,7 +1431,7 @@ type VersionMismatch struct {
 
 func (x *VersionMismatch) Reset() {
 	*x = VersionMismatch{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[7]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -611,7 +1443,7 @@ func (x *VersionMismatch) String() string {
 func (*VersionMismatch) ProtoMessage() {}
 
 func (x *VersionMismatch) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[7]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -624,7 +1456,7 @@ func (x *VersionMismatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VersionMismatch.ProtoReflect.Descriptor instead.
 func (*VersionMismatch) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{7}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *VersionMismatch) GetReaction() Reaction {
@@ -642,7 +1474,8 @@ func (x *VersionMismatch) GetVersion() int64 {
 }
 
 // VideoNotActive is the detail of the error FAILED_PRECONDITION that refuses a
-// reaction to a video that takes none.
+// reaction to a video that takes none, and of the error NOT_FOUND that answers
+// reads of a deleted video.
 type VideoNotActive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	State         VideoState             `protobuf:"varint,1,opt,name=state,proto3,enum=likewise.v1.VideoState" json:"state,omitempty"`
@@ -652,7 +1485,7 @@ type VideoNotActive struct {
 
 func (x *VideoNotActive) Reset() {
 	*x = VideoNotActive{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[8]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +1497,7 @@ func (x *VideoNotActive) String() string {
 func (*VideoNotActive) ProtoMessage() {}
 
 func (x *VideoNotActive) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[8]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +1510,7 @@ func (x *VideoNotActive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VideoNotActive.ProtoReflect.Descriptor instead.
 func (*VideoNotActive) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{8}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *VideoNotActive) GetState() VideoState {
@@ -699,7 +1532,7 @@ type IdempotencyKeyReused struct {
 
 func (x *IdempotencyKeyReused) Reset() {
 	*x = IdempotencyKeyReused{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[9]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -711,7 +1544,7 @@ func (x *IdempotencyKeyReused) String() string {
 func (*IdempotencyKeyReused) ProtoMessage() {}
 
 func (x *IdempotencyKeyReused) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[9]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -724,7 +1557,7 @@ func (x *IdempotencyKeyReused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IdempotencyKeyReused.ProtoReflect.Descriptor instead.
 func (*IdempotencyKeyReused) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{9}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *IdempotencyKeyReused) GetIdempotencyKey() string {
@@ -745,7 +1578,7 @@ type OutcomeUnknown struct {
 
 func (x *OutcomeUnknown) Reset() {
 	*x = OutcomeUnknown{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[10]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +1590,7 @@ func (x *OutcomeUnknown) String() string {
 func (*OutcomeUnknown) ProtoMessage() {}
 
 func (x *OutcomeUnknown) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[10]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +1603,7 @@ func (x *OutcomeUnknown) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeUnknown.ProtoReflect.Descriptor instead.
 func (*OutcomeUnknown) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{10}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{22}
 }
 
 // NothingChanged is the detail of errors of SetReaction that have no other, where
@@ -783,7 +1616,7 @@ type NothingChanged struct {
 
 func (x *NothingChanged) Reset() {
 	*x = NothingChanged{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[11]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -795,7 +1628,7 @@ func (x *NothingChanged) String() string {
 func (*NothingChanged) ProtoMessage() {}
 
 func (x *NothingChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[11]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -808,7 +1641,7 @@ func (x *NothingChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NothingChanged.ProtoReflect.Descriptor instead.
 func (*NothingChanged) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{11}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{23}
 }
 
 // RetryAfter is the detail of the errors RESOURCE_EXHAUSTED and UNAVAILABLE that
@@ -822,7 +1655,7 @@ type RetryAfter struct {
 
 func (x *RetryAfter) Reset() {
 	*x = RetryAfter{}
-	mi := &file_likewise_v1_reaction_proto_msgTypes[12]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -834,7 +1667,7 @@ func (x *RetryAfter) String() string {
 func (*RetryAfter) ProtoMessage() {}
 
 func (x *RetryAfter) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_v1_reaction_proto_msgTypes[12]
+	mi := &file_likewise_v1_reaction_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -847,7 +1680,7 @@ func (x *RetryAfter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryAfter.ProtoReflect.Descriptor instead.
 func (*RetryAfter) Descriptor() ([]byte, []int) {
-	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{12}
+	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RetryAfter) GetDelay() *durationpb.Duration {
@@ -861,7 +1694,7 @@ var File_likewise_v1_reaction_proto protoreflect.FileDescriptor
 
 const file_likewise_v1_reaction_proto_rawDesc = "" +
 	"\n" +
-	"\x1alikewise/v1/reaction.proto\x12\vlikewise.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x04\n" +
+	"\x1alikewise/v1/reaction.proto\x12\vlikewise.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x98\x04\n" +
 	"\x12SetReactionRequest\x12\xa1\x01\n" +
 	"\bvideo_id\x18\x01 \x01(\tB\x85\x01\xbaH\x81\x01\xba\x01~\n" +
 	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\avideoId\x12u\n" +
@@ -878,20 +1711,85 @@ const file_likewise_v1_reaction_proto_rawDesc = "" +
 	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
 	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\x12+\n" +
 	"\x06counts\x18\x06 \x01(\v2\x13.likewise.v1.CountsR\x06counts\x122\n" +
+	"\x15counts_include_change\x18\a \x01(\bR\x13countsIncludeChange\"\xa4\x03\n" +
+	"\x15DeleteReactionRequest\x12\xa1\x01\n" +
+	"\bvideo_id\x18\x01 \x01(\tB\x85\x01\xbaH\x81\x01\xba\x01~\n" +
+	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\avideoId\x12\x98\x01\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tBo\xbaHl\xba\x01i\n" +
+	"\x0fidempotency_key\x12.must be at most 128 printable ASCII characters\x1a&this.matches('^[\\\\x21-\\\\x7e]{0,128}$')R\x0eidempotencyKey\x127\n" +
+	"\x10expected_version\x18\x03 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\x0fexpectedVersion\x88\x01\x01B\x13\n" +
+	"\x11_expected_version\"\xd1\x02\n" +
+	"\x16DeleteReactionResponse\x121\n" +
+	"\breaction\x18\x01 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12B\n" +
+	"\x11previous_reaction\x18\x03 \x01(\x0e2\x15.likewise.v1.ReactionR\x10previousReaction\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
+	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\x12+\n" +
+	"\x06counts\x18\x06 \x01(\v2\x13.likewise.v1.CountsR\x06counts\x122\n" +
+	"\x15counts_include_change\x18\a \x01(\bR\x13countsIncludeChange\"\x91\x04\n" +
+	"\x0fCastVoteRequest\x12\xa8\x01\n" +
+	"\n" +
+	"content_id\x18\x01 \x01(\tB\x88\x01\xbaH\x84\x01\xba\x01\x80\x01\n" +
+	"\n" +
+	"content_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\tcontentId\x12j\n" +
+	"\x06action\x18\x02 \x01(\tBR\xbaHO\xba\x01L\n" +
+	"\x06action\x12\x1dmust be like, dislike or none\x1a#this in ['like', 'dislike', 'none']R\x06action\x12\x98\x01\n" +
+	"\x0fidempotency_key\x18\x03 \x01(\tBo\xbaHl\xba\x01i\n" +
+	"\x0fidempotency_key\x12.must be at most 128 printable ASCII characters\x1a&this.matches('^[\\\\x21-\\\\x7e]{0,128}$')R\x0eidempotencyKey\x127\n" +
+	"\x10expected_version\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\x0fexpectedVersion\x88\x01\x01B\x13\n" +
+	"\x11_expected_version\"\xcb\x02\n" +
+	"\x10CastVoteResponse\x121\n" +
+	"\breaction\x18\x01 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12B\n" +
+	"\x11previous_reaction\x18\x03 \x01(\x0e2\x15.likewise.v1.ReactionR\x10previousReaction\x12\x18\n" +
+	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
+	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\x12+\n" +
+	"\x06counts\x18\x06 \x01(\v2\x13.likewise.v1.CountsR\x06counts\x122\n" +
 	"\x15counts_include_change\x18\a \x01(\bR\x13countsIncludeChange\"\xb8\x01\n" +
 	"\x12GetReactionRequest\x12\xa1\x01\n" +
 	"\bvideo_id\x18\x01 \x01(\tB\x85\x01\xbaH\x81\x01\xba\x01~\n" +
 	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\avideoId\"b\n" +
 	"\x13GetReactionResponse\x121\n" +
 	"\breaction\x18\x01 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversion\"\xb6\x02\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"\x95\x02\n" +
+	"\x18BatchGetReactionsRequest\x12\xf8\x01\n" +
+	"\tvideo_ids\x18\x01 \x03(\tB\xda\x01\xbaH\xd6\x01\xba\x01K\n" +
+	"\tvideo_ids\x12\x16must hold 1 to 100 ids\x1a&this.size() >= 1 && this.size() <= 100\x92\x01\x84\x01\"\x81\x01\xba\x01~\n" +
+	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\bvideoIds\"U\n" +
+	"\x19BatchGetReactionsResponse\x128\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1c.likewise.v1.ReactionOutcomeR\boutcomes\"\x9b\x01\n" +
+	"\x0fReactionOutcome\x12\x19\n" +
+	"\bvideo_id\x18\x01 \x01(\tR\avideoId\x122\n" +
+	"\x05state\x18\x02 \x01(\v2\x1a.likewise.v1.ReactionStateH\x00R\x05state\x12.\n" +
+	"\x05error\x18\x03 \x01(\v2\x16.likewise.v1.ItemErrorH\x00R\x05errorB\t\n" +
+	"\aoutcome\"\\\n" +
+	"\rReactionState\x121\n" +
+	"\breaction\x18\x01 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"i\n" +
+	"\tItemError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
+	"\adetails\x18\x03 \x03(\v2\x14.google.protobuf.AnyR\adetails\"\xb6\x02\n" +
 	"\x10GetCountsRequest\x12\xa1\x01\n" +
 	"\bvideo_id\x18\x01 \x01(\tB\x85\x01\xbaH\x81\x01\xba\x01~\n" +
 	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\avideoId\x12H\n" +
 	"\rmax_staleness\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\fmaxStaleness\x124\n" +
 	"\x11consistency_token\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x10consistencyToken\"@\n" +
 	"\x11GetCountsResponse\x12+\n" +
-	"\x06counts\x18\x01 \x01(\v2\x13.likewise.v1.CountsR\x06counts\"k\n" +
+	"\x06counts\x18\x01 \x01(\v2\x13.likewise.v1.CountsR\x06counts\"\x92\x03\n" +
+	"\x15BatchGetCountsRequest\x12\xf8\x01\n" +
+	"\tvideo_ids\x18\x01 \x03(\tB\xda\x01\xbaH\xd6\x01\xba\x01K\n" +
+	"\tvideo_ids\x12\x16must hold 1 to 100 ids\x1a&this.size() >= 1 && this.size() <= 100\x92\x01\x84\x01\"\x81\x01\xba\x01~\n" +
+	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\bvideoIds\x12H\n" +
+	"\rmax_staleness\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\fmaxStaleness\x124\n" +
+	"\x11consistency_token\x18\x03 \x01(\tB\a\xbaH\x04r\x02\x18@R\x10consistencyToken\"P\n" +
+	"\x16BatchGetCountsResponse\x126\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x1a.likewise.v1.CountsOutcomeR\boutcomes\"\x94\x01\n" +
+	"\rCountsOutcome\x12\x19\n" +
+	"\bvideo_id\x18\x01 \x01(\tR\avideoId\x12-\n" +
+	"\x06counts\x18\x02 \x01(\v2\x13.likewise.v1.CountsH\x00R\x06counts\x12.\n" +
+	"\x05error\x18\x03 \x01(\v2\x16.likewise.v1.ItemErrorH\x00R\x05errorB\t\n" +
+	"\aoutcome\"k\n" +
 	"\x06Counts\x12\x14\n" +
 	"\x05likes\x18\x01 \x01(\x03R\x05likes\x12\x1a\n" +
 	"\bdislikes\x18\x02 \x01(\x03R\bdislikes\x12/\n" +
@@ -912,17 +1810,22 @@ const file_likewise_v1_reaction_proto_rawDesc = "" +
 	"\x14REACTION_UNSPECIFIED\x10\x00\x12\b\n" +
 	"\x04NONE\x10\x01\x12\b\n" +
 	"\x04LIKE\x10\x02\x12\v\n" +
-	"\aDISLIKE\x10\x03*t\n" +
+	"\aDISLIKE\x10\x03*P\n" +
 	"\n" +
 	"VideoState\x12\x1b\n" +
-	"\x17VIDEO_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
-	"\x12VIDEO_STATE_ACTIVE\x10\x01\x12\x18\n" +
-	"\x14VIDEO_STATE_DISABLED\x10\x02\x12\x17\n" +
-	"\x13VIDEO_STATE_DELETED\x10\x032\x8b\x02\n" +
-	"\x0fReactionService\x12P\n" +
-	"\vSetReaction\x12\x1f.likewise.v1.SetReactionRequest\x1a .likewise.v1.SetReactionResponse\x12U\n" +
-	"\vGetReaction\x12\x1f.likewise.v1.GetReactionRequest\x1a .likewise.v1.GetReactionResponse\"\x03\x90\x02\x01\x12O\n" +
-	"\tGetCounts\x12\x1d.likewise.v1.GetCountsRequest\x1a\x1e.likewise.v1.GetCountsResponse\"\x03\x90\x02\x01B'Z%likewise/proto/likewise/v1;likewisev1b\x06proto3"
+	"\x17VIDEO_STATE_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06ACTIVE\x10\x01\x12\f\n" +
+	"\bDISABLED\x10\x02\x12\v\n" +
+	"\aDELETED\x10\x032\xff\x06\n" +
+	"\x0fReactionService\x12{\n" +
+	"\vSetReaction\x12\x1f.likewise.v1.SetReactionRequest\x1a .likewise.v1.SetReactionResponse\")\x82\xd3\xe4\x93\x02#:\x01*\x1a\x1e/v1/videos/{video_id}/reaction\x12\x81\x01\n" +
+	"\x0eDeleteReaction\x12\".likewise.v1.DeleteReactionRequest\x1a#.likewise.v1.DeleteReactionResponse\"&\x82\xd3\xe4\x93\x02 *\x1e/v1/videos/{video_id}/reaction\x12]\n" +
+	"\bCastVote\x12\x1c.likewise.v1.CastVoteRequest\x1a\x1d.likewise.v1.CastVoteResponse\"\x14\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/votes\x12{\n" +
+	"\vGetReaction\x12\x1f.likewise.v1.GetReactionRequest\x1a .likewise.v1.GetReactionResponse\")\x82\xd3\xe4\x93\x02 \x12\x1e/v1/videos/{video_id}/reaction\x90\x02\x01\x12\x88\x01\n" +
+	"\x11BatchGetReactions\x12%.likewise.v1.BatchGetReactionsRequest\x1a&.likewise.v1.BatchGetReactionsResponse\"$\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/v1/reactions:batchGet\x90\x02\x01\x12|\n" +
+	"\tGetCounts\x12\x1d.likewise.v1.GetCountsRequest\x1a\x1e.likewise.v1.GetCountsResponse\"0\x82\xd3\xe4\x93\x02'\x12%/v1/videos/{video_id}/reaction-counts\x90\x02\x01\x12\x85\x01\n" +
+	"\x0eBatchGetCounts\x12\".likewise.v1.BatchGetCountsRequest\x1a#.likewise.v1.BatchGetCountsResponse\"*\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/reaction-counts:batchGet\x90\x02\x01B'Z%likewise/proto/likewise/v1;likewisev1b\x06proto3"
 
 var (
 	file_likewise_v1_reaction_proto_rawDescOnce sync.Once
@@ -937,49 +1840,85 @@ func file_likewise_v1_reaction_proto_rawDescGZIP() []byte {
 }
 
 var file_likewise_v1_reaction_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_likewise_v1_reaction_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_likewise_v1_reaction_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_likewise_v1_reaction_proto_goTypes = []any{
-	(Reaction)(0),                 // 0: likewise.v1.Reaction
-	(VideoState)(0),               // 1: likewise.v1.VideoState
-	(*SetReactionRequest)(nil),    // 2: likewise.v1.SetReactionRequest
-	(*SetReactionResponse)(nil),   // 3: likewise.v1.SetReactionResponse
-	(*GetReactionRequest)(nil),    // 4: likewise.v1.GetReactionRequest
-	(*GetReactionResponse)(nil),   // 5: likewise.v1.GetReactionResponse
-	(*GetCountsRequest)(nil),      // 6: likewise.v1.GetCountsRequest
-	(*GetCountsResponse)(nil),     // 7: likewise.v1.GetCountsResponse
-	(*Counts)(nil),                // 8: likewise.v1.Counts
-	(*VersionMismatch)(nil),       // 9: likewise.v1.VersionMismatch
-	(*VideoNotActive)(nil),        // 10: likewise.v1.VideoNotActive
-	(*IdempotencyKeyReused)(nil),  // 11: likewise.v1.IdempotencyKeyReused
-	(*OutcomeUnknown)(nil),        // 12: likewise.v1.OutcomeUnknown
-	(*NothingChanged)(nil),        // 13: likewise.v1.NothingChanged
-	(*RetryAfter)(nil),            // 14: likewise.v1.RetryAfter
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
+	(Reaction)(0),                     // 0: likewise.v1.Reaction
+	(VideoState)(0),                   // 1: likewise.v1.VideoState
+	(*SetReactionRequest)(nil),        // 2: likewise.v1.SetReactionRequest
+	(*SetReactionResponse)(nil),       // 3: likewise.v1.SetReactionResponse
+	(*DeleteReactionRequest)(nil),     // 4: likewise.v1.DeleteReactionRequest
+	(*DeleteReactionResponse)(nil),    // 5: likewise.v1.DeleteReactionResponse
+	(*CastVoteRequest)(nil),           // 6: likewise.v1.CastVoteRequest
+	(*CastVoteResponse)(nil),          // 7: likewise.v1.CastVoteResponse
+	(*GetReactionRequest)(nil),        // 8: likewise.v1.GetReactionRequest
+	(*GetReactionResponse)(nil),       // 9: likewise.v1.GetReactionResponse
+	(*BatchGetReactionsRequest)(nil),  // 10: likewise.v1.BatchGetReactionsRequest
+	(*BatchGetReactionsResponse)(nil), // 11: likewise.v1.BatchGetReactionsResponse
+	(*ReactionOutcome)(nil),           // 12: likewise.v1.ReactionOutcome
+	(*ReactionState)(nil),             // 13: likewise.v1.ReactionState
+	(*ItemError)(nil),                 // 14: likewise.v1.ItemError
+	(*GetCountsRequest)(nil),          // 15: likewise.v1.GetCountsRequest
+	(*GetCountsResponse)(nil),         // 16: likewise.v1.GetCountsResponse
+	(*BatchGetCountsRequest)(nil),     // 17: likewise.v1.BatchGetCountsRequest
+	(*BatchGetCountsResponse)(nil),    // 18: likewise.v1.BatchGetCountsResponse
+	(*CountsOutcome)(nil),             // 19: likewise.v1.CountsOutcome
+	(*Counts)(nil),                    // 20: likewise.v1.Counts
+	(*VersionMismatch)(nil),           // 21: likewise.v1.VersionMismatch
+	(*VideoNotActive)(nil),            // 22: likewise.v1.VideoNotActive
+	(*IdempotencyKeyReused)(nil),      // 23: likewise.v1.IdempotencyKeyReused
+	(*OutcomeUnknown)(nil),            // 24: likewise.v1.OutcomeUnknown
+	(*NothingChanged)(nil),            // 25: likewise.v1.NothingChanged
+	(*RetryAfter)(nil),                // 26: likewise.v1.RetryAfter
+	(*anypb.Any)(nil),                 // 27: google.protobuf.Any
+	(*durationpb.Duration)(nil),       // 28: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),     // 29: google.protobuf.Timestamp
 }
 var file_likewise_v1_reaction_proto_depIdxs = []int32{
 	0,  // 0: likewise.v1.SetReactionRequest.reaction:type_name -> likewise.v1.Reaction
 	0,  // 1: likewise.v1.SetReactionResponse.reaction:type_name -> likewise.v1.Reaction
 	0,  // 2: likewise.v1.SetReactionResponse.previous_reaction:type_name -> likewise.v1.Reaction
-	8,  // 3: likewise.v1.SetReactionResponse.counts:type_name -> likewise.v1.Counts
-	0,  // 4: likewise.v1.GetReactionResponse.reaction:type_name -> likewise.v1.Reaction
-	15, // 5: likewise.v1.GetCountsRequest.max_staleness:type_name -> google.protobuf.Duration
-	8,  // 6: likewise.v1.GetCountsResponse.counts:type_name -> likewise.v1.Counts
-	16, // 7: likewise.v1.Counts.as_of:type_name -> google.protobuf.Timestamp
-	0,  // 8: likewise.v1.VersionMismatch.reaction:type_name -> likewise.v1.Reaction
-	1,  // 9: likewise.v1.VideoNotActive.state:type_name -> likewise.v1.VideoState
-	15, // 10: likewise.v1.RetryAfter.delay:type_name -> google.protobuf.Duration
-	2,  // 11: likewise.v1.ReactionService.SetReaction:input_type -> likewise.v1.SetReactionRequest
-	4,  // 12: likewise.v1.ReactionService.GetReaction:input_type -> likewise.v1.GetReactionRequest
-	6,  // 13: likewise.v1.ReactionService.GetCounts:input_type -> likewise.v1.GetCountsRequest
-	3,  // 14: likewise.v1.ReactionService.SetReaction:output_type -> likewise.v1.SetReactionResponse
-	5,  // 15: likewise.v1.ReactionService.GetReaction:output_type -> likewise.v1.GetReactionResponse
-	7,  // 16: likewise.v1.ReactionService.GetCounts:output_type -> likewise.v1.GetCountsResponse
-	14, // [14:17] is the sub-list for method output_type
-	11, // [11:14] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	20, // 3: likewise.v1.SetReactionResponse.counts:type_name -> likewise.v1.Counts
+	0,  // 4: likewise.v1.DeleteReactionResponse.reaction:type_name -> likewise.v1.Reaction
+	0,  // 5: likewise.v1.DeleteReactionResponse.previous_reaction:type_name -> likewise.v1.Reaction
+	20, // 6: likewise.v1.DeleteReactionResponse.counts:type_name -> likewise.v1.Counts
+	0,  // 7: likewise.v1.CastVoteResponse.reaction:type_name -> likewise.v1.Reaction
+	0,  // 8: likewise.v1.CastVoteResponse.previous_reaction:type_name -> likewise.v1.Reaction
+	20, // 9: likewise.v1.CastVoteResponse.counts:type_name -> likewise.v1.Counts
+	0,  // 10: likewise.v1.GetReactionResponse.reaction:type_name -> likewise.v1.Reaction
+	12, // 11: likewise.v1.BatchGetReactionsResponse.outcomes:type_name -> likewise.v1.ReactionOutcome
+	13, // 12: likewise.v1.ReactionOutcome.state:type_name -> likewise.v1.ReactionState
+	14, // 13: likewise.v1.ReactionOutcome.error:type_name -> likewise.v1.ItemError
+	0,  // 14: likewise.v1.ReactionState.reaction:type_name -> likewise.v1.Reaction
+	27, // 15: likewise.v1.ItemError.details:type_name -> google.protobuf.Any
+	28, // 16: likewise.v1.GetCountsRequest.max_staleness:type_name -> google.protobuf.Duration
+	20, // 17: likewise.v1.GetCountsResponse.counts:type_name -> likewise.v1.Counts
+	28, // 18: likewise.v1.BatchGetCountsRequest.max_staleness:type_name -> google.protobuf.Duration
+	19, // 19: likewise.v1.BatchGetCountsResponse.outcomes:type_name -> likewise.v1.CountsOutcome
+	20, // 20: likewise.v1.CountsOutcome.counts:type_name -> likewise.v1.Counts
+	14, // 21: likewise.v1.CountsOutcome.error:type_name -> likewise.v1.ItemError
+	29, // 22: likewise.v1.Counts.as_of:type_name -> google.protobuf.Timestamp
+	0,  // 23: likewise.v1.VersionMismatch.reaction:type_name -> likewise.v1.Reaction
+	1,  // 24: likewise.v1.VideoNotActive.state:type_name -> likewise.v1.VideoState
+	28, // 25: likewise.v1.RetryAfter.delay:type_name -> google.protobuf.Duration
+	2,  // 26: likewise.v1.ReactionService.SetReaction:input_type -> likewise.v1.SetReactionRequest
+	4,  // 27: likewise.v1.ReactionService.DeleteReaction:input_type -> likewise.v1.DeleteReactionRequest
+	6,  // 28: likewise.v1.ReactionService.CastVote:input_type -> likewise.v1.CastVoteRequest
+	8,  // 29: likewise.v1.ReactionService.GetReaction:input_type -> likewise.v1.GetReactionRequest
+	10, // 30: likewise.v1.ReactionService.BatchGetReactions:input_type -> likewise.v1.BatchGetReactionsRequest
+	15, // 31: likewise.v1.ReactionService.GetCounts:input_type -> likewise.v1.GetCountsRequest
+	17, // 32: likewise.v1.ReactionService.BatchGetCounts:input_type -> likewise.v1.BatchGetCountsRequest
+	3,  // 33: likewise.v1.ReactionService.SetReaction:output_type -> likewise.v1.SetReactionResponse
+	5,  // 34: likewise.v1.ReactionService.DeleteReaction:output_type -> likewise.v1.DeleteReactionResponse
+	7,  // 35: likewise.v1.ReactionService.CastVote:output_type -> likewise.v1.CastVoteResponse
+	9,  // 36: likewise.v1.ReactionService.GetReaction:output_type -> likewise.v1.GetReactionResponse
+	11, // 37: likewise.v1.ReactionService.BatchGetReactions:output_type -> likewise.v1.BatchGetReactionsResponse
+	16, // 38: likewise.v1.ReactionService.GetCounts:output_type -> likewise.v1.GetCountsResponse
+	18, // 39: likewise.v1.ReactionService.BatchGetCounts:output_type -> likewise.v1.BatchGetCountsResponse
+	33, // [33:40] is the sub-list for method output_type
+	26, // [26:33] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_likewise_v1_reaction_proto_init() }
@@ -988,13 +1927,23 @@ func file_likewise_v1_reaction_proto_init() {
 		return
 	}
 	file_likewise_v1_reaction_proto_msgTypes[0].OneofWrappers = []any{}
+	file_likewise_v1_reaction_proto_msgTypes[2].OneofWrappers = []any{}
+	file_likewise_v1_reaction_proto_msgTypes[4].OneofWrappers = []any{}
+	file_likewise_v1_reaction_proto_msgTypes[10].OneofWrappers = []any{
+		(*ReactionOutcome_State)(nil),
+		(*ReactionOutcome_Error)(nil),
+	}
+	file_likewise_v1_reaction_proto_msgTypes[17].OneofWrappers = []any{
+		(*CountsOutcome_Counts)(nil),
+		(*CountsOutcome_Error)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_likewise_v1_reaction_proto_rawDesc), len(file_likewise_v1_reaction_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -385,6 +385,173 @@ func (x *GetResponse) GetVersion() int64 {
 	return 0
 }
 
+// BatchGetRequest names up to 100 reactions of one user.
+type BatchGetRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TopologyEpoch int64                  `protobuf:"varint,1,opt,name=topology_epoch,json=topologyEpoch,proto3" json:"topology_epoch,omitempty"`
+	UserId        string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	VideoIds      []string               `protobuf:"bytes,3,rep,name=video_ids,json=videoIds,proto3" json:"video_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchGetRequest) Reset() {
+	*x = BatchGetRequest{}
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchGetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchGetRequest) ProtoMessage() {}
+
+func (x *BatchGetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchGetRequest.ProtoReflect.Descriptor instead.
+func (*BatchGetRequest) Descriptor() ([]byte, []int) {
+	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *BatchGetRequest) GetTopologyEpoch() int64 {
+	if x != nil {
+		return x.TopologyEpoch
+	}
+	return 0
+}
+
+func (x *BatchGetRequest) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *BatchGetRequest) GetVideoIds() []string {
+	if x != nil {
+		return x.VideoIds
+	}
+	return nil
+}
+
+// BatchGetResponse holds one reading for each id, in the order of the request.
+type BatchGetResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Readings      []*Reading             `protobuf:"bytes,1,rep,name=readings,proto3" json:"readings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchGetResponse) Reset() {
+	*x = BatchGetResponse{}
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchGetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchGetResponse) ProtoMessage() {}
+
+func (x *BatchGetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchGetResponse.ProtoReflect.Descriptor instead.
+func (*BatchGetResponse) Descriptor() ([]byte, []int) {
+	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *BatchGetResponse) GetReadings() []*Reading {
+	if x != nil {
+		return x.Readings
+	}
+	return nil
+}
+
+// Reading is one reaction, of a video that may be deleted.
+type Reading struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Reaction      v1.Reaction            `protobuf:"varint,1,opt,name=reaction,proto3,enum=likewise.v1.Reaction" json:"reaction,omitempty"`
+	Version       int64                  `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	VideoDeleted  bool                   `protobuf:"varint,3,opt,name=video_deleted,json=videoDeleted,proto3" json:"video_deleted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reading) Reset() {
+	*x = Reading{}
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reading) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reading) ProtoMessage() {}
+
+func (x *Reading) ProtoReflect() protoreflect.Message {
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reading.ProtoReflect.Descriptor instead.
+func (*Reading) Descriptor() ([]byte, []int) {
+	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Reading) GetReaction() v1.Reaction {
+	if x != nil {
+		return x.Reaction
+	}
+	return v1.Reaction(0)
+}
+
+func (x *Reading) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Reading) GetVideoDeleted() bool {
+	if x != nil {
+		return x.VideoDeleted
+	}
+	return false
+}
+
 // ProbeRequest asks nothing.
 type ProbeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -394,7 +561,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_likewise_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -406,7 +573,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_peer_v1_peer_proto_msgTypes[5]
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -419,7 +586,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{5}
+	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{8}
 }
 
 // ProbeResponse says who answered.
@@ -434,7 +601,7 @@ type ProbeResponse struct {
 
 func (x *ProbeResponse) Reset() {
 	*x = ProbeResponse{}
-	mi := &file_likewise_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +613,7 @@ func (x *ProbeResponse) String() string {
 func (*ProbeResponse) ProtoMessage() {}
 
 func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_peer_v1_peer_proto_msgTypes[6]
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +626,7 @@ func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResponse.ProtoReflect.Descriptor instead.
 func (*ProbeResponse) Descriptor() ([]byte, []int) {
-	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{6}
+	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ProbeResponse) GetNode() string {
@@ -486,7 +653,7 @@ type StaleMap struct {
 
 func (x *StaleMap) Reset() {
 	*x = StaleMap{}
-	mi := &file_likewise_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +665,7 @@ func (x *StaleMap) String() string {
 func (*StaleMap) ProtoMessage() {}
 
 func (x *StaleMap) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_peer_v1_peer_proto_msgTypes[7]
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +678,7 @@ func (x *StaleMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StaleMap.ProtoReflect.Descriptor instead.
 func (*StaleMap) Descriptor() ([]byte, []int) {
-	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{7}
+	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StaleMap) GetTopologyEpoch() int64 {
@@ -531,7 +698,7 @@ type Leaving struct {
 
 func (x *Leaving) Reset() {
 	*x = Leaving{}
-	mi := &file_likewise_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +710,7 @@ func (x *Leaving) String() string {
 func (*Leaving) ProtoMessage() {}
 
 func (x *Leaving) ProtoReflect() protoreflect.Message {
-	mi := &file_likewise_peer_v1_peer_proto_msgTypes[8]
+	mi := &file_likewise_peer_v1_peer_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +723,7 @@ func (x *Leaving) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Leaving.ProtoReflect.Descriptor instead.
 func (*Leaving) Descriptor() ([]byte, []int) {
-	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{8}
+	return file_likewise_peer_v1_peer_proto_rawDescGZIP(), []int{11}
 }
 
 var File_likewise_peer_v1_peer_proto protoreflect.FileDescriptor
@@ -592,17 +759,28 @@ const file_likewise_peer_v1_peer_proto_rawDesc = "" +
 	"\bvideo_id\x18\x03 \x01(\tR\avideoId\"Z\n" +
 	"\vGetResponse\x121\n" +
 	"\breaction\x18\x01 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversion\"\x0e\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"n\n" +
+	"\x0fBatchGetRequest\x12%\n" +
+	"\x0etopology_epoch\x18\x01 \x01(\x03R\rtopologyEpoch\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1b\n" +
+	"\tvideo_ids\x18\x03 \x03(\tR\bvideoIds\"I\n" +
+	"\x10BatchGetResponse\x125\n" +
+	"\breadings\x18\x01 \x03(\v2\x19.likewise.peer.v1.ReadingR\breadings\"{\n" +
+	"\aReading\x121\n" +
+	"\breaction\x18\x01 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\x12#\n" +
+	"\rvideo_deleted\x18\x03 \x01(\bR\fvideoDeleted\"\x0e\n" +
 	"\fProbeRequest\"=\n" +
 	"\rProbeResponse\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aleaving\x18\x02 \x01(\bR\aleaving\"1\n" +
 	"\bStaleMap\x12%\n" +
 	"\x0etopology_epoch\x18\x01 \x01(\x03R\rtopologyEpoch\"\t\n" +
-	"\aLeaving2\xe9\x01\n" +
+	"\aLeaving2\xc1\x02\n" +
 	"\vPeerService\x12B\n" +
 	"\x03Set\x12\x1c.likewise.peer.v1.SetRequest\x1a\x1d.likewise.peer.v1.SetResponse\x12G\n" +
-	"\x03Get\x12\x1c.likewise.peer.v1.GetRequest\x1a\x1d.likewise.peer.v1.GetResponse\"\x03\x90\x02\x01\x12M\n" +
+	"\x03Get\x12\x1c.likewise.peer.v1.GetRequest\x1a\x1d.likewise.peer.v1.GetResponse\"\x03\x90\x02\x01\x12V\n" +
+	"\bBatchGet\x12!.likewise.peer.v1.BatchGetRequest\x1a\".likewise.peer.v1.BatchGetResponse\"\x03\x90\x02\x01\x12M\n" +
 	"\x05Probe\x12\x1e.likewise.peer.v1.ProbeRequest\x1a\x1f.likewise.peer.v1.ProbeResponse\"\x03\x90\x02\x01B(Z&likewise/proto/likewise/peer/v1;peerv1b\x06proto3"
 
 var (
@@ -617,36 +795,43 @@ func file_likewise_peer_v1_peer_proto_rawDescGZIP() []byte {
 	return file_likewise_peer_v1_peer_proto_rawDescData
 }
 
-var file_likewise_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_likewise_peer_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_likewise_peer_v1_peer_proto_goTypes = []any{
-	(*SetRequest)(nil),    // 0: likewise.peer.v1.SetRequest
-	(*SetResponse)(nil),   // 1: likewise.peer.v1.SetResponse
-	(*CounterShard)(nil),  // 2: likewise.peer.v1.CounterShard
-	(*GetRequest)(nil),    // 3: likewise.peer.v1.GetRequest
-	(*GetResponse)(nil),   // 4: likewise.peer.v1.GetResponse
-	(*ProbeRequest)(nil),  // 5: likewise.peer.v1.ProbeRequest
-	(*ProbeResponse)(nil), // 6: likewise.peer.v1.ProbeResponse
-	(*StaleMap)(nil),      // 7: likewise.peer.v1.StaleMap
-	(*Leaving)(nil),       // 8: likewise.peer.v1.Leaving
-	(v1.Reaction)(0),      // 9: likewise.v1.Reaction
+	(*SetRequest)(nil),       // 0: likewise.peer.v1.SetRequest
+	(*SetResponse)(nil),      // 1: likewise.peer.v1.SetResponse
+	(*CounterShard)(nil),     // 2: likewise.peer.v1.CounterShard
+	(*GetRequest)(nil),       // 3: likewise.peer.v1.GetRequest
+	(*GetResponse)(nil),      // 4: likewise.peer.v1.GetResponse
+	(*BatchGetRequest)(nil),  // 5: likewise.peer.v1.BatchGetRequest
+	(*BatchGetResponse)(nil), // 6: likewise.peer.v1.BatchGetResponse
+	(*Reading)(nil),          // 7: likewise.peer.v1.Reading
+	(*ProbeRequest)(nil),     // 8: likewise.peer.v1.ProbeRequest
+	(*ProbeResponse)(nil),    // 9: likewise.peer.v1.ProbeResponse
+	(*StaleMap)(nil),         // 10: likewise.peer.v1.StaleMap
+	(*Leaving)(nil),          // 11: likewise.peer.v1.Leaving
+	(v1.Reaction)(0),         // 12: likewise.v1.Reaction
 }
 var file_likewise_peer_v1_peer_proto_depIdxs = []int32{
-	9, // 0: likewise.peer.v1.SetRequest.reaction:type_name -> likewise.v1.Reaction
-	9, // 1: likewise.peer.v1.SetResponse.reaction:type_name -> likewise.v1.Reaction
-	9, // 2: likewise.peer.v1.SetResponse.previous_reaction:type_name -> likewise.v1.Reaction
-	2, // 3: likewise.peer.v1.SetResponse.counter_shard:type_name -> likewise.peer.v1.CounterShard
-	9, // 4: likewise.peer.v1.GetResponse.reaction:type_name -> likewise.v1.Reaction
-	0, // 5: likewise.peer.v1.PeerService.Set:input_type -> likewise.peer.v1.SetRequest
-	3, // 6: likewise.peer.v1.PeerService.Get:input_type -> likewise.peer.v1.GetRequest
-	5, // 7: likewise.peer.v1.PeerService.Probe:input_type -> likewise.peer.v1.ProbeRequest
-	1, // 8: likewise.peer.v1.PeerService.Set:output_type -> likewise.peer.v1.SetResponse
-	4, // 9: likewise.peer.v1.PeerService.Get:output_type -> likewise.peer.v1.GetResponse
-	6, // 10: likewise.peer.v1.PeerService.Probe:output_type -> likewise.peer.v1.ProbeResponse
-	8, // [8:11] is the sub-list for method output_type
-	5, // [5:8] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	12, // 0: likewise.peer.v1.SetRequest.reaction:type_name -> likewise.v1.Reaction
+	12, // 1: likewise.peer.v1.SetResponse.reaction:type_name -> likewise.v1.Reaction
+	12, // 2: likewise.peer.v1.SetResponse.previous_reaction:type_name -> likewise.v1.Reaction
+	2,  // 3: likewise.peer.v1.SetResponse.counter_shard:type_name -> likewise.peer.v1.CounterShard
+	12, // 4: likewise.peer.v1.GetResponse.reaction:type_name -> likewise.v1.Reaction
+	7,  // 5: likewise.peer.v1.BatchGetResponse.readings:type_name -> likewise.peer.v1.Reading
+	12, // 6: likewise.peer.v1.Reading.reaction:type_name -> likewise.v1.Reaction
+	0,  // 7: likewise.peer.v1.PeerService.Set:input_type -> likewise.peer.v1.SetRequest
+	3,  // 8: likewise.peer.v1.PeerService.Get:input_type -> likewise.peer.v1.GetRequest
+	5,  // 9: likewise.peer.v1.PeerService.BatchGet:input_type -> likewise.peer.v1.BatchGetRequest
+	8,  // 10: likewise.peer.v1.PeerService.Probe:input_type -> likewise.peer.v1.ProbeRequest
+	1,  // 11: likewise.peer.v1.PeerService.Set:output_type -> likewise.peer.v1.SetResponse
+	4,  // 12: likewise.peer.v1.PeerService.Get:output_type -> likewise.peer.v1.GetResponse
+	6,  // 13: likewise.peer.v1.PeerService.BatchGet:output_type -> likewise.peer.v1.BatchGetResponse
+	9,  // 14: likewise.peer.v1.PeerService.Probe:output_type -> likewise.peer.v1.ProbeResponse
+	11, // [11:15] is the sub-list for method output_type
+	7,  // [7:11] is the sub-list for method input_type
+	7,  // [7:7] is the sub-list for extension type_name
+	7,  // [7:7] is the sub-list for extension extendee
+	0,  // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_likewise_peer_v1_peer_proto_init() }
@@ -661,7 +846,7 @@ func file_likewise_peer_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_likewise_peer_v1_peer_proto_rawDesc), len(file_likewise_peer_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -38,25 +38,49 @@ const (
 	// ReactionServiceSetReactionProcedure is the fully-qualified name of the ReactionService's
 	// SetReaction RPC.
 	ReactionServiceSetReactionProcedure = "/likewise.v1.ReactionService/SetReaction"
+	// ReactionServiceDeleteReactionProcedure is the fully-qualified name of the ReactionService's
+	// DeleteReaction RPC.
+	ReactionServiceDeleteReactionProcedure = "/likewise.v1.ReactionService/DeleteReaction"
+	// ReactionServiceCastVoteProcedure is the fully-qualified name of the ReactionService's CastVote
+	// RPC.
+	ReactionServiceCastVoteProcedure = "/likewise.v1.ReactionService/CastVote"
 	// ReactionServiceGetReactionProcedure is the fully-qualified name of the ReactionService's
 	// GetReaction RPC.
 	ReactionServiceGetReactionProcedure = "/likewise.v1.ReactionService/GetReaction"
+	// ReactionServiceBatchGetReactionsProcedure is the fully-qualified name of the ReactionService's
+	// BatchGetReactions RPC.
+	ReactionServiceBatchGetReactionsProcedure = "/likewise.v1.ReactionService/BatchGetReactions"
 	// ReactionServiceGetCountsProcedure is the fully-qualified name of the ReactionService's GetCounts
 	// RPC.
 	ReactionServiceGetCountsProcedure = "/likewise.v1.ReactionService/GetCounts"
+	// ReactionServiceBatchGetCountsProcedure is the fully-qualified name of the ReactionService's
+	// BatchGetCounts RPC.
+	ReactionServiceBatchGetCountsProcedure = "/likewise.v1.ReactionService/BatchGetCounts"
 )
 
 // ReactionServiceClient is a client for the likewise.v1.ReactionService service.
 type ReactionServiceClient interface {
 	// SetReaction brings the caller's reaction to a video to the given state.
 	// Repeating it changes nothing.
+	//
+	// Over HTTP, If-Match: "7" says the same as expected_version 7, and
+	// If-None-Match: * the same as 0. The answer's ETag is the version.
 	SetReaction(context.Context, *v1.SetReactionRequest) (*v1.SetReactionResponse, error)
+	// DeleteReaction is SetReaction with NONE, for callers who think in HTTP.
+	DeleteReaction(context.Context, *v1.DeleteReactionRequest) (*v1.DeleteReactionResponse, error)
+	// CastVote is SetReaction in the words of a vote on any content.
+	CastVote(context.Context, *v1.CastVoteRequest) (*v1.CastVoteResponse, error)
 	// GetReaction reads the caller's own reaction to a video. It is never older
 	// than the caller's last acknowledged SetReaction, from any region.
 	GetReaction(context.Context, *v1.GetReactionRequest) (*v1.GetReactionResponse, error)
+	// BatchGetReactions reads the caller's own reactions to up to 100 videos, each
+	// as GetReaction does.
+	BatchGetReactions(context.Context, *v1.BatchGetReactionsRequest) (*v1.BatchGetReactionsResponse, error)
 	// GetCounts reads how many users like and dislike a video, and how old that
 	// answer is.
 	GetCounts(context.Context, *v1.GetCountsRequest) (*v1.GetCountsResponse, error)
+	// BatchGetCounts reads the counts of up to 100 videos, each as GetCounts does.
+	BatchGetCounts(context.Context, *v1.BatchGetCountsRequest) (*v1.BatchGetCountsResponse, error)
 }
 
 // NewReactionServiceClient constructs a client for the likewise.v1.ReactionService service. By
@@ -76,10 +100,29 @@ func NewReactionServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(reactionServiceMethods.ByName("SetReaction")),
 			connect.WithClientOptions(opts...),
 		),
+		deleteReaction: connect.NewClient[v1.DeleteReactionRequest, v1.DeleteReactionResponse](
+			httpClient,
+			baseURL+ReactionServiceDeleteReactionProcedure,
+			connect.WithSchema(reactionServiceMethods.ByName("DeleteReaction")),
+			connect.WithClientOptions(opts...),
+		),
+		castVote: connect.NewClient[v1.CastVoteRequest, v1.CastVoteResponse](
+			httpClient,
+			baseURL+ReactionServiceCastVoteProcedure,
+			connect.WithSchema(reactionServiceMethods.ByName("CastVote")),
+			connect.WithClientOptions(opts...),
+		),
 		getReaction: connect.NewClient[v1.GetReactionRequest, v1.GetReactionResponse](
 			httpClient,
 			baseURL+ReactionServiceGetReactionProcedure,
 			connect.WithSchema(reactionServiceMethods.ByName("GetReaction")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		batchGetReactions: connect.NewClient[v1.BatchGetReactionsRequest, v1.BatchGetReactionsResponse](
+			httpClient,
+			baseURL+ReactionServiceBatchGetReactionsProcedure,
+			connect.WithSchema(reactionServiceMethods.ByName("BatchGetReactions")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
@@ -90,19 +133,48 @@ func NewReactionServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		batchGetCounts: connect.NewClient[v1.BatchGetCountsRequest, v1.BatchGetCountsResponse](
+			httpClient,
+			baseURL+ReactionServiceBatchGetCountsProcedure,
+			connect.WithSchema(reactionServiceMethods.ByName("BatchGetCounts")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // reactionServiceClient implements ReactionServiceClient.
 type reactionServiceClient struct {
-	setReaction *connect.Client[v1.SetReactionRequest, v1.SetReactionResponse]
-	getReaction *connect.Client[v1.GetReactionRequest, v1.GetReactionResponse]
-	getCounts   *connect.Client[v1.GetCountsRequest, v1.GetCountsResponse]
+	setReaction       *connect.Client[v1.SetReactionRequest, v1.SetReactionResponse]
+	deleteReaction    *connect.Client[v1.DeleteReactionRequest, v1.DeleteReactionResponse]
+	castVote          *connect.Client[v1.CastVoteRequest, v1.CastVoteResponse]
+	getReaction       *connect.Client[v1.GetReactionRequest, v1.GetReactionResponse]
+	batchGetReactions *connect.Client[v1.BatchGetReactionsRequest, v1.BatchGetReactionsResponse]
+	getCounts         *connect.Client[v1.GetCountsRequest, v1.GetCountsResponse]
+	batchGetCounts    *connect.Client[v1.BatchGetCountsRequest, v1.BatchGetCountsResponse]
 }
 
 // SetReaction calls likewise.v1.ReactionService.SetReaction.
 func (c *reactionServiceClient) SetReaction(ctx context.Context, req *v1.SetReactionRequest) (*v1.SetReactionResponse, error) {
 	response, err := c.setReaction.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DeleteReaction calls likewise.v1.ReactionService.DeleteReaction.
+func (c *reactionServiceClient) DeleteReaction(ctx context.Context, req *v1.DeleteReactionRequest) (*v1.DeleteReactionResponse, error) {
+	response, err := c.deleteReaction.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CastVote calls likewise.v1.ReactionService.CastVote.
+func (c *reactionServiceClient) CastVote(ctx context.Context, req *v1.CastVoteRequest) (*v1.CastVoteResponse, error) {
+	response, err := c.castVote.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -118,9 +190,27 @@ func (c *reactionServiceClient) GetReaction(ctx context.Context, req *v1.GetReac
 	return nil, err
 }
 
+// BatchGetReactions calls likewise.v1.ReactionService.BatchGetReactions.
+func (c *reactionServiceClient) BatchGetReactions(ctx context.Context, req *v1.BatchGetReactionsRequest) (*v1.BatchGetReactionsResponse, error) {
+	response, err := c.batchGetReactions.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // GetCounts calls likewise.v1.ReactionService.GetCounts.
 func (c *reactionServiceClient) GetCounts(ctx context.Context, req *v1.GetCountsRequest) (*v1.GetCountsResponse, error) {
 	response, err := c.getCounts.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// BatchGetCounts calls likewise.v1.ReactionService.BatchGetCounts.
+func (c *reactionServiceClient) BatchGetCounts(ctx context.Context, req *v1.BatchGetCountsRequest) (*v1.BatchGetCountsResponse, error) {
+	response, err := c.batchGetCounts.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -131,13 +221,25 @@ func (c *reactionServiceClient) GetCounts(ctx context.Context, req *v1.GetCounts
 type ReactionServiceHandler interface {
 	// SetReaction brings the caller's reaction to a video to the given state.
 	// Repeating it changes nothing.
+	//
+	// Over HTTP, If-Match: "7" says the same as expected_version 7, and
+	// If-None-Match: * the same as 0. The answer's ETag is the version.
 	SetReaction(context.Context, *v1.SetReactionRequest) (*v1.SetReactionResponse, error)
+	// DeleteReaction is SetReaction with NONE, for callers who think in HTTP.
+	DeleteReaction(context.Context, *v1.DeleteReactionRequest) (*v1.DeleteReactionResponse, error)
+	// CastVote is SetReaction in the words of a vote on any content.
+	CastVote(context.Context, *v1.CastVoteRequest) (*v1.CastVoteResponse, error)
 	// GetReaction reads the caller's own reaction to a video. It is never older
 	// than the caller's last acknowledged SetReaction, from any region.
 	GetReaction(context.Context, *v1.GetReactionRequest) (*v1.GetReactionResponse, error)
+	// BatchGetReactions reads the caller's own reactions to up to 100 videos, each
+	// as GetReaction does.
+	BatchGetReactions(context.Context, *v1.BatchGetReactionsRequest) (*v1.BatchGetReactionsResponse, error)
 	// GetCounts reads how many users like and dislike a video, and how old that
 	// answer is.
 	GetCounts(context.Context, *v1.GetCountsRequest) (*v1.GetCountsResponse, error)
+	// BatchGetCounts reads the counts of up to 100 videos, each as GetCounts does.
+	BatchGetCounts(context.Context, *v1.BatchGetCountsRequest) (*v1.BatchGetCountsResponse, error)
 }
 
 // NewReactionServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -153,10 +255,29 @@ func NewReactionServiceHandler(svc ReactionServiceHandler, opts ...connect.Handl
 		connect.WithSchema(reactionServiceMethods.ByName("SetReaction")),
 		connect.WithHandlerOptions(opts...),
 	)
+	reactionServiceDeleteReactionHandler := connect.NewUnaryHandlerSimple(
+		ReactionServiceDeleteReactionProcedure,
+		svc.DeleteReaction,
+		connect.WithSchema(reactionServiceMethods.ByName("DeleteReaction")),
+		connect.WithHandlerOptions(opts...),
+	)
+	reactionServiceCastVoteHandler := connect.NewUnaryHandlerSimple(
+		ReactionServiceCastVoteProcedure,
+		svc.CastVote,
+		connect.WithSchema(reactionServiceMethods.ByName("CastVote")),
+		connect.WithHandlerOptions(opts...),
+	)
 	reactionServiceGetReactionHandler := connect.NewUnaryHandlerSimple(
 		ReactionServiceGetReactionProcedure,
 		svc.GetReaction,
 		connect.WithSchema(reactionServiceMethods.ByName("GetReaction")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	reactionServiceBatchGetReactionsHandler := connect.NewUnaryHandlerSimple(
+		ReactionServiceBatchGetReactionsProcedure,
+		svc.BatchGetReactions,
+		connect.WithSchema(reactionServiceMethods.ByName("BatchGetReactions")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -167,14 +288,29 @@ func NewReactionServiceHandler(svc ReactionServiceHandler, opts ...connect.Handl
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	reactionServiceBatchGetCountsHandler := connect.NewUnaryHandlerSimple(
+		ReactionServiceBatchGetCountsProcedure,
+		svc.BatchGetCounts,
+		connect.WithSchema(reactionServiceMethods.ByName("BatchGetCounts")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/likewise.v1.ReactionService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ReactionServiceSetReactionProcedure:
 			reactionServiceSetReactionHandler.ServeHTTP(w, r)
+		case ReactionServiceDeleteReactionProcedure:
+			reactionServiceDeleteReactionHandler.ServeHTTP(w, r)
+		case ReactionServiceCastVoteProcedure:
+			reactionServiceCastVoteHandler.ServeHTTP(w, r)
 		case ReactionServiceGetReactionProcedure:
 			reactionServiceGetReactionHandler.ServeHTTP(w, r)
+		case ReactionServiceBatchGetReactionsProcedure:
+			reactionServiceBatchGetReactionsHandler.ServeHTTP(w, r)
 		case ReactionServiceGetCountsProcedure:
 			reactionServiceGetCountsHandler.ServeHTTP(w, r)
+		case ReactionServiceBatchGetCountsProcedure:
+			reactionServiceBatchGetCountsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -188,10 +324,26 @@ func (UnimplementedReactionServiceHandler) SetReaction(context.Context, *v1.SetR
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.v1.ReactionService.SetReaction is not implemented"))
 }
 
+func (UnimplementedReactionServiceHandler) DeleteReaction(context.Context, *v1.DeleteReactionRequest) (*v1.DeleteReactionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.v1.ReactionService.DeleteReaction is not implemented"))
+}
+
+func (UnimplementedReactionServiceHandler) CastVote(context.Context, *v1.CastVoteRequest) (*v1.CastVoteResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.v1.ReactionService.CastVote is not implemented"))
+}
+
 func (UnimplementedReactionServiceHandler) GetReaction(context.Context, *v1.GetReactionRequest) (*v1.GetReactionResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.v1.ReactionService.GetReaction is not implemented"))
 }
 
+func (UnimplementedReactionServiceHandler) BatchGetReactions(context.Context, *v1.BatchGetReactionsRequest) (*v1.BatchGetReactionsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.v1.ReactionService.BatchGetReactions is not implemented"))
+}
+
 func (UnimplementedReactionServiceHandler) GetCounts(context.Context, *v1.GetCountsRequest) (*v1.GetCountsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.v1.ReactionService.GetCounts is not implemented"))
+}
+
+func (UnimplementedReactionServiceHandler) BatchGetCounts(context.Context, *v1.BatchGetCountsRequest) (*v1.BatchGetCountsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.v1.ReactionService.BatchGetCounts is not implemented"))
 }

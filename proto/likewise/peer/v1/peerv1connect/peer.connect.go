@@ -39,6 +39,8 @@ const (
 	PeerServiceSetProcedure = "/likewise.peer.v1.PeerService/Set"
 	// PeerServiceGetProcedure is the fully-qualified name of the PeerService's Get RPC.
 	PeerServiceGetProcedure = "/likewise.peer.v1.PeerService/Get"
+	// PeerServiceBatchGetProcedure is the fully-qualified name of the PeerService's BatchGet RPC.
+	PeerServiceBatchGetProcedure = "/likewise.peer.v1.PeerService/BatchGet"
 	// PeerServiceProbeProcedure is the fully-qualified name of the PeerService's Probe RPC.
 	PeerServiceProbeProcedure = "/likewise.peer.v1.PeerService/Probe"
 )
@@ -49,6 +51,8 @@ type PeerServiceClient interface {
 	Set(context.Context, *v1.SetRequest) (*v1.SetResponse, error)
 	// Get reads one reaction strongly, on the writer's database.
 	Get(context.Context, *v1.GetRequest) (*v1.GetResponse, error)
+	// BatchGet reads reactions of one user strongly, on the writer's database.
+	BatchGet(context.Context, *v1.BatchGetRequest) (*v1.BatchGetResponse, error)
 	// Probe answers if this node serves.
 	Probe(context.Context, *v1.ProbeRequest) (*v1.ProbeResponse, error)
 }
@@ -77,6 +81,13 @@ func NewPeerServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		batchGet: connect.NewClient[v1.BatchGetRequest, v1.BatchGetResponse](
+			httpClient,
+			baseURL+PeerServiceBatchGetProcedure,
+			connect.WithSchema(peerServiceMethods.ByName("BatchGet")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		probe: connect.NewClient[v1.ProbeRequest, v1.ProbeResponse](
 			httpClient,
 			baseURL+PeerServiceProbeProcedure,
@@ -89,9 +100,10 @@ func NewPeerServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 
 // peerServiceClient implements PeerServiceClient.
 type peerServiceClient struct {
-	set   *connect.Client[v1.SetRequest, v1.SetResponse]
-	get   *connect.Client[v1.GetRequest, v1.GetResponse]
-	probe *connect.Client[v1.ProbeRequest, v1.ProbeResponse]
+	set      *connect.Client[v1.SetRequest, v1.SetResponse]
+	get      *connect.Client[v1.GetRequest, v1.GetResponse]
+	batchGet *connect.Client[v1.BatchGetRequest, v1.BatchGetResponse]
+	probe    *connect.Client[v1.ProbeRequest, v1.ProbeResponse]
 }
 
 // Set calls likewise.peer.v1.PeerService.Set.
@@ -106,6 +118,15 @@ func (c *peerServiceClient) Set(ctx context.Context, req *v1.SetRequest) (*v1.Se
 // Get calls likewise.peer.v1.PeerService.Get.
 func (c *peerServiceClient) Get(ctx context.Context, req *v1.GetRequest) (*v1.GetResponse, error) {
 	response, err := c.get.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// BatchGet calls likewise.peer.v1.PeerService.BatchGet.
+func (c *peerServiceClient) BatchGet(ctx context.Context, req *v1.BatchGetRequest) (*v1.BatchGetResponse, error) {
+	response, err := c.batchGet.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -127,6 +148,8 @@ type PeerServiceHandler interface {
 	Set(context.Context, *v1.SetRequest) (*v1.SetResponse, error)
 	// Get reads one reaction strongly, on the writer's database.
 	Get(context.Context, *v1.GetRequest) (*v1.GetResponse, error)
+	// BatchGet reads reactions of one user strongly, on the writer's database.
+	BatchGet(context.Context, *v1.BatchGetRequest) (*v1.BatchGetResponse, error)
 	// Probe answers if this node serves.
 	Probe(context.Context, *v1.ProbeRequest) (*v1.ProbeResponse, error)
 }
@@ -151,6 +174,13 @@ func NewPeerServiceHandler(svc PeerServiceHandler, opts ...connect.HandlerOption
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	peerServiceBatchGetHandler := connect.NewUnaryHandlerSimple(
+		PeerServiceBatchGetProcedure,
+		svc.BatchGet,
+		connect.WithSchema(peerServiceMethods.ByName("BatchGet")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	peerServiceProbeHandler := connect.NewUnaryHandlerSimple(
 		PeerServiceProbeProcedure,
 		svc.Probe,
@@ -164,6 +194,8 @@ func NewPeerServiceHandler(svc PeerServiceHandler, opts ...connect.HandlerOption
 			peerServiceSetHandler.ServeHTTP(w, r)
 		case PeerServiceGetProcedure:
 			peerServiceGetHandler.ServeHTTP(w, r)
+		case PeerServiceBatchGetProcedure:
+			peerServiceBatchGetHandler.ServeHTTP(w, r)
 		case PeerServiceProbeProcedure:
 			peerServiceProbeHandler.ServeHTTP(w, r)
 		default:
@@ -181,6 +213,10 @@ func (UnimplementedPeerServiceHandler) Set(context.Context, *v1.SetRequest) (*v1
 
 func (UnimplementedPeerServiceHandler) Get(context.Context, *v1.GetRequest) (*v1.GetResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.peer.v1.PeerService.Get is not implemented"))
+}
+
+func (UnimplementedPeerServiceHandler) BatchGet(context.Context, *v1.BatchGetRequest) (*v1.BatchGetResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("likewise.peer.v1.PeerService.BatchGet is not implemented"))
 }
 
 func (UnimplementedPeerServiceHandler) Probe(context.Context, *v1.ProbeRequest) (*v1.ProbeResponse, error) {
