@@ -15,6 +15,9 @@ const (
 	// is later than this clock includes the transaction.
 	clockSQL = "SELECT clock_timestamp()"
 
+	// readOnlySQL asks whether a session takes writes: "off" says that it does.
+	readOnlySQL = "SHOW transaction_read_only"
+
 	// unboundedSQL lifts the limit on a statement's time for one transaction.
 	unboundedSQL = "SET LOCAL statement_timeout = 0"
 

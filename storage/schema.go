@@ -26,6 +26,7 @@ var ErrNoSchema = errors.New("the database holds no Likewise schema: run 'likewi
 // slot i served by regions[i], unless there is one. It is repeatable, and safe
 // when several nodes do it at once: each statement stands alone and is
 // repeatable itself, and one that met another is run again. Existing data stays.
+// Where the database does not let it, the error is a ConnectError.
 func (s *Store) Migrate(ctx context.Context, regions [Slots]string) error {
 	if slices.Contains(regions[:], "") {
 		return errors.New("migrate: every slot needs a region")
@@ -36,7 +37,7 @@ func (s *Store) Migrate(ctx context.Context, regions [Slots]string) error {
 	}
 	for _, step := range steps {
 		if err := s.migrate(ctx, step); err != nil {
-			return fmt.Errorf("migrate: %w", err)
+			return fmt.Errorf("migrate: %w", s.atStart(ctx, err))
 		}
 	}
 	slots := make([]int64, Slots)
@@ -44,9 +45,17 @@ func (s *Store) Migrate(ctx context.Context, regions [Slots]string) error {
 		slots[i] = int64(i)
 	}
 	if err := s.migrate(ctx, insertTopologySQL, slots, regions[:]); err != nil {
-		return fmt.Errorf("write the first topology: %w", err)
+		return fmt.Errorf("write the first topology: %w", s.atStart(ctx, err))
 	}
 	return nil
+}
+
+// atStart turns an error into a ConnectError where it is one of those reasons.
+func (s *Store) atStart(ctx context.Context, err error) error {
+	if ctx.Err() != nil || reasonOf(err) == ReasonOther {
+		return err
+	}
+	return s.target.refused(reasonOf(err), err)
 }
 
 // migrate runs one statement until it has not met another node's.
@@ -63,7 +72,7 @@ func (s *Store) migrate(ctx context.Context, step string, args ...any) error {
 }
 
 // Topology reads the topology in force. It returns ErrNoSchema where there is
-// none.
+// none, and a ConnectError where the database does not let it.
 func (s *Store) Topology(ctx context.Context) (Topology, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -82,7 +91,7 @@ func (s *Store) Topology(ctx context.Context) (Topology, error) {
 	if err == nil || isUndefinedTable(err) {
 		return Topology{}, ErrNoSchema
 	}
-	return Topology{}, fmt.Errorf("read topology: %w", unavailable(err))
+	return Topology{}, fmt.Errorf("read topology: %w", s.atStart(ctx, unavailable(err)))
 }
 
 func isUndefinedTable(err error) bool {
@@ -97,7 +106,7 @@ func (s *Store) NextIncarnation(ctx context.Context, node string) (int64, error)
 	defer cancel()
 	var incarnation int64
 	if err := s.writes.QueryRow(ctx, nextIncarnationSQL, node).Scan(&incarnation); err != nil {
-		return 0, fmt.Errorf("draw an incarnation for %q: %w", node, unavailable(err))
+		return 0, fmt.Errorf("draw an incarnation for %q: %w", node, s.atStart(ctx, unavailable(err)))
 	}
 	return incarnation, nil
 }

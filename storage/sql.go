@@ -41,6 +41,7 @@ var (
 	readTopologySQL          = statement("read_topology")
 	insertTopologySQL        = statement("insert_topology")
 	nextIncarnationSQL       = statement("next_incarnation")
+	missingRightsSQL         = statement("missing_rights")
 )
 
 // statement returns the text of sql/<name>.sql without its comment and its

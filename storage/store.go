@@ -47,8 +47,8 @@ func (c Config) withDefaults() Config {
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
-	if _, err := pgxpool.ParseConfig(c.URL); c.URL == "" || err != nil {
-		errs = append(errs, errors.New("URL: want postgres://user@host:port/database"))
+	if _, err := pgxpool.ParseConfig(c.URL); c.URL == "" || err != nil || malformedURL(c.URL) {
+		errs = append(errs, errURL)
 	}
 	if c.ReadConnections < 1 {
 		errs = append(errs, fmt.Errorf("ReadConnections: want at least 1, have %d", c.ReadConnections))
@@ -62,6 +62,7 @@ type Store struct {
 	writes    *pgxpool.Pool
 	reads     *pgxpool.Pool
 	committer *committer
+	target    target
 	log       *zap.Logger
 }
 
@@ -71,8 +72,13 @@ const (
 	readTimeout    = 4 * time.Second
 )
 
-// Open connects to the database and checks that it answers. It starts no
-// worker; see Run. The caller closes the Store.
+// errURL holds no part of the URL: a password may stand anywhere in one that
+// cannot be parsed.
+var errURL = errors.New("URL: want postgres://user:password@host:port/database, with / @ : # ? % of a password as %2F %40 %3A %23 %3F %25")
+
+// Open connects to the database and checks that it answers and takes writes. If
+// not, the error is a ConnectError. It starts no worker; see Run. The caller
+// closes the Store.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open storage: %w", err)
@@ -87,9 +93,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		writes.Close()
 		return nil, err
 	}
-	s := &Store{writes: writes, reads: reads, log: cfg.Log}
+	s := &Store{writes: writes, reads: reads, target: target{writes.Config().ConnConfig}, log: cfg.Log}
 	s.committer = newCommitter(cfg.Committer, &attempter{pool: writes, cfg: cfg.Committer, heat: newHeat()}, newMetrics(cfg.Registerer), cfg.Log)
-	if err := s.ping(ctx); err != nil {
+	if err := s.checkWriter(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -99,7 +105,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 func openPool(ctx context.Context, url string, size int, settings map[string]string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errors.New("open storage: the database URL is not of the form postgres://user@host:port/database")
+		return nil, fmt.Errorf("open storage: %w", errURL)
 	}
 	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
 	cfg.MaxConns = int32(size) //nolint:gosec // bounded by Validate
@@ -113,15 +119,6 @@ func openPool(ctx context.Context, url string, size int, settings map[string]str
 		return nil, fmt.Errorf("open storage: %w", err)
 	}
 	return pool, nil
-}
-
-func (s *Store) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout+pingTimeout, errors.New("the database did not answer in time"))
-	defer cancel()
-	if err := s.writes.Ping(ctx); err != nil {
-		return fmt.Errorf("connect to the database: %w", err)
-	}
-	return nil
 }
 
 // Close ends all connections. It waits for those in use.
