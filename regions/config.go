@@ -37,6 +37,9 @@ type Config struct {
 	// Listener is an open listener for users, which the Server then owns.
 	Listener net.Listener
 
+	// HTTP says how users reach the front door: from which web pages, and by TLS.
+	HTTP HTTPConfig
+
 	// Peers configures calls between nodes. nil: this node runs alone, opens no
 	// listener for others and calls none.
 	Peers *PeersConfig
@@ -195,6 +198,7 @@ func (c Config) Validate() error {
 	errs = append(errs,
 		positive("Deadline", c.Deadline),
 		positive("DrainTimeout", c.DrainTimeout),
+		c.HTTP.validate(),
 		c.Counts.validate(),
 		c.Peers.validate(),
 	)
