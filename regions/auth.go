@@ -1,7 +1,7 @@
 package regions
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,81 +9,79 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/maypok86/otter/v2"
-
-	"likewise/storage"
+	"go.uber.org/zap"
 )
 
 const (
-	// maxToken bounds what is parsed and kept of a token, in bytes.
-	maxToken = 4096
-	// maxVerified bounds the tokens whose verification is remembered.
-	maxVerified = 10_000
-)
-
-var (
-	errNoToken      = unauthenticated("no token: send the header 'Authorization: Bearer <token>'")
-	errManyTokens   = unauthenticated("several Authorization headers: send one")
-	errLongToken    = unauthenticated(fmt.Sprintf("the token is longer than %d bytes: ask its issuer for a shorter one", maxToken))
-	errExpired      = unauthenticated("the token is expired: get a new one")
-	errNotYet       = unauthenticated("the token is not valid yet: check the clock of its issuer")
-	errNoExpiry     = unauthenticated("the token never expires: it needs the claim 'exp'")
-	errBadSignature = unauthenticated("the token is not signed by HS256 with this service's secret: get one from its issuer")
-	errMalformed    = unauthenticated("the token cannot be read: send a JWT, signed by HS256, as 'Authorization: Bearer <token>'")
-	errBadSubject   = unauthenticated("the token names no user: its claim 'sub' must be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |")
+	// maxToken bounds what is parsed of a token, in bytes.
+	maxToken = 8192
+	// maxVerified bounds the memory for tokens that were verified, in bytes.
+	maxVerified = 16 << 20
+	// verifiedBytes is about what one of them takes beside its text.
+	verifiedBytes = 256
 )
 
 // authenticator finds out who calls. It is safe for concurrent use.
 type authenticator struct {
-	secret   []byte
-	leeway   time.Duration
-	parser   *jwt.Parser
+	cfg      AuthConfig
+	methods  map[string]jwt.SigningMethod // those of cfg.Algorithms
+	keys     *keyring                     // nil: there is no key set
+	say      sentences
 	verified *otter.Cache[string, verifiedToken]
 }
 
-// verifiedToken is what a token that was once verified says. Only its expiry
-// can change the verdict afterwards.
+// verifiedToken is what a token that was once verified says. Afterwards only two
+// things can change the verdict: its expiry, and the withdrawal of its key.
 type verifiedToken struct {
-	user    storage.UserID
+	who     caller
 	expires time.Time
+	keys    *keySet // those that it was verified with; nil: the secret
 }
 
-func newAuthenticator(cfg AuthConfig) (*authenticator, error) {
-	verified, err := otter.New(&otter.Options[string, verifiedToken]{MaximumSize: maxVerified})
+func newAuthenticator(cfg AuthConfig, log *zap.Logger, m *metrics) (*authenticator, error) {
+	verified, err := otter.New(&otter.Options[string, verifiedToken]{
+		MaximumWeight: maxVerified,
+		Weigher:       func(token string, _ verifiedToken) uint32 { return uint32(len(token)) + verifiedBytes }, //nolint:gosec // at most maxToken
+	})
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of tokens: %w", err)
 	}
+	known, methods := signingMethods(), make(map[string]jwt.SigningMethod, len(cfg.Algorithms))
+	for _, name := range cfg.Algorithms {
+		methods[name] = known[name]
+	}
 	return &authenticator{
-		secret: cfg.Secret,
-		leeway: cfg.Leeway,
-		parser: jwt.NewParser(
-			jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
-			jwt.WithExpirationRequired(),
-			jwt.WithLeeway(cfg.Leeway),
-			jwt.WithIssuedAt(),
-		),
+		cfg:      cfg,
+		methods:  methods,
+		keys:     newKeyring(cfg, log, m),
+		say:      newSentences(cfg),
 		verified: verified,
 	}, nil
 }
 
-// user returns whom the bearer token of a call names.
-func (a *authenticator) user(header http.Header) (storage.UserID, error) {
+// caller returns whom the bearer token of a call names. It may wait for keys to
+// be fetched, no longer than ctx and AuthConfig.JWKSTimeout allow.
+func (a *authenticator) caller(ctx context.Context, header http.Header) (caller, error) {
 	token, err := bearer(header)
 	if err != nil {
-		return "", err
+		return caller{}, err
 	}
 	known, ok := a.verified.GetIfPresent(token)
-	if !ok {
-		if known, err = a.verify(token); err != nil {
-			return "", err
+	if !ok || !vouchedFor(known, a.keys) {
+		if known, err = a.verify(ctx, token); err != nil {
+			a.verified.Invalidate(token)
+			return caller{}, err
 		}
 		a.verified.Set(token, known)
 	}
-	if !time.Now().Before(known.expires.Add(a.leeway)) {
-		return "", errExpired
+	if !time.Now().Before(known.expires.Add(a.cfg.Leeway)) {
+		return caller{}, errExpired
 	}
-	return known.user, nil
+	return known.who, nil
 }
 
+// bearer returns the token of a call. It bounds its length before anything looks
+// at it.
 func bearer(header http.Header) (string, error) {
 	values := header.Values("Authorization")
 	if len(values) > 1 {
@@ -93,7 +91,7 @@ func bearer(header http.Header) (string, error) {
 		return "", errNoToken
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
-	token = strings.TrimSpace(token)
+	token = strings.Trim(token, " ")
 	switch {
 	case !strings.EqualFold(scheme, "Bearer") || token == "":
 		return "", errNoToken
@@ -104,55 +102,56 @@ func bearer(header http.Header) (string, error) {
 	}
 }
 
-func (a *authenticator) verify(token string) (verifiedToken, error) {
-	var claims jwt.RegisteredClaims
-	_, err := a.parser.ParseWithClaims(token, &claims, func(*jwt.Token) (any, error) { return a.secret, nil })
+// verify believes nothing of a token before its signature: the header only picks
+// among the pinned algorithms and our own keys, and claims are read last.
+func (a *authenticator) verify(ctx context.Context, token string) (verifiedToken, error) {
+	signed, err := splitToken(token)
 	if err != nil {
-		return verifiedToken{}, sayWhy(err)
+		return verifiedToken{}, err
 	}
-	if !validID(claims.Subject) {
-		return verifiedToken{}, errBadSubject
+	method, ok := pinned(signed.header.algorithm, a.methods)
+	if !ok {
+		return verifiedToken{}, a.say.algorithm
 	}
-	return verifiedToken{user: storage.UserID(claims.Subject), expires: claims.ExpiresAt.Time}, nil
+	keys, err := a.verifySignature(ctx, method, signed)
+	if err != nil {
+		return verifiedToken{}, err
+	}
+	claims, err := parseClaims(signed.payload)
+	if err != nil {
+		return verifiedToken{}, err
+	}
+	if err := a.check(claims, time.Now()); err != nil {
+		return verifiedToken{}, err
+	}
+	return verifiedToken{who: claims.caller(), expires: claims.expires, keys: keys}, nil
 }
 
-// sayWhy picks the sentence that helps. The parser's own text stays inside.
-func sayWhy(err error) error {
+// verifySignature returns the key set that vouches for the token; none if it is
+// the secret. The secret verifies by HMAC and nothing else does, so that no
+// public key is ever taken for a secret.
+func (a *authenticator) verifySignature(ctx context.Context, method jwt.SigningMethod, signed signedToken) (*keySet, error) {
+	if isHMAC(method) {
+		if method.Verify(signed.input, signed.signature, a.cfg.Secret) != nil {
+			return nil, errBadSignature
+		}
+		return nil, nil
+	}
+	return a.keys.verify(ctx, method, signed)
+}
+
+// check asks whether the claims are for this service and this time.
+func (a *authenticator) check(claims claims, now time.Time) error {
 	switch {
-	case errors.Is(err, jwt.ErrTokenSignatureInvalid):
-		return errBadSignature
-	case errors.Is(err, jwt.ErrTokenExpired):
+	case !now.Before(claims.expires.Add(a.cfg.Leeway)):
 		return errExpired
-	case errors.Is(err, jwt.ErrTokenNotValidYet), errors.Is(err, jwt.ErrTokenUsedBeforeIssued):
+	case now.Before(claims.notBefore.Add(-a.cfg.Leeway)), now.Before(claims.issuedAt.Add(-a.cfg.Leeway)):
 		return errNotYet
-	case errors.Is(err, jwt.ErrTokenRequiredClaimMissing):
-		return errNoExpiry
+	case a.cfg.Issuer != "" && claims.issuer != a.cfg.Issuer:
+		return a.say.issuer
+	case !meantFor(claims.audience, a.cfg.Audience):
+		return a.say.audience
 	default:
-		return errMalformed
+		return nil
 	}
-}
-
-// MintToken returns a token with which user may call for as long as ttl, at
-// nodes that share the secret. It refuses secrets and users that no node would
-// accept.
-func MintToken(secret []byte, user storage.UserID, ttl time.Duration) (string, error) {
-	if len(secret) < minSecret {
-		return "", fmt.Errorf("mint a token: the secret has %d bytes, want at least %d", len(secret), minSecret)
-	}
-	if !validID(string(user)) {
-		return "", fmt.Errorf("mint a token: user %q: want 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |", string(user))
-	}
-	if ttl <= 0 {
-		return "", fmt.Errorf("mint a token: lifetime %s: want more than 0", ttl)
-	}
-	now := time.Now()
-	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
-		Subject:   string(user),
-		IssuedAt:  jwt.NewNumericDate(now),
-		ExpiresAt: jwt.NewNumericDate(now.Add(ttl)),
-	}).SignedString(secret)
-	if err != nil {
-		return "", fmt.Errorf("mint a token: %w", err)
-	}
-	return signed, nil
 }

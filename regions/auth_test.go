@@ -9,6 +9,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	likewisev1 "likewise/proto/likewise/v1"
 	"likewise/storage"
@@ -21,11 +22,19 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, claims jwt.MapClaims)
 	return token
 }
 
+func newTestAuth(t testing.TB, cfg AuthConfig) *authenticator {
+	t.Helper()
+	cfg = cfg.withDefaults()
+	require.NoError(t, cfg.validate())
+	auth, err := newAuthenticator(cfg, zap.NewNop(), newMetrics())
+	require.NoError(t, err)
+	return auth
+}
+
 // R2
 func TestWhoIsLetIn(t *testing.T) {
 	t.Parallel()
-	auth, err := newAuthenticator(AuthConfig{Secret: testSecret, Leeway: 5 * time.Minute})
-	require.NoError(t, err)
+	auth := newTestAuth(t, AuthConfig{Secret: testSecret, Leeway: 5 * time.Minute})
 	in := func(d time.Duration) int64 { return time.Now().Add(d).Unix() }
 	hs256 := func(claims jwt.MapClaims) []string {
 		return []string{"Bearer " + sign(t, jwt.SigningMethodHS256, testSecret, claims)}
@@ -61,13 +70,13 @@ func TestWhoIsLetIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			user, err := auth.user(http.Header{"Authorization": c.header})
+			who, err := auth.caller(t.Context(), http.Header{"Authorization": c.header})
 			if c.want != nil {
 				require.Equal(t, c.want, err)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, storage.UserID("alice"), user)
+			require.Equal(t, storage.UserID("alice"), who.user)
 		})
 	}
 }
@@ -81,25 +90,24 @@ func forge(t *testing.T) string {
 
 func TestARememberedTokenStillExpires(t *testing.T) {
 	t.Parallel()
-	auth, err := newAuthenticator(AuthConfig{Secret: testSecret, Leeway: 30 * time.Second})
-	require.NoError(t, err)
+	auth := newTestAuth(t, AuthConfig{Secret: testSecret})
 	token := mint(t, "alice")
 	header := http.Header{"Authorization": {"Bearer " + token}}
-	_, err = auth.user(header)
+	_, err := auth.caller(t.Context(), header)
 	require.NoError(t, err)
 	_, ok := auth.verified.GetIfPresent(token)
 	require.True(t, ok)
-	auth.verified.Set(token, verifiedToken{user: "alice", expires: time.Now().Add(-31 * time.Second)})
-	_, err = auth.user(header)
+	auth.verified.Set(token, verifiedToken{who: caller{user: "alice"}, expires: time.Now().Add(-31 * time.Second)})
+	_, err = auth.caller(t.Context(), header)
 	require.Equal(t, errExpired, err)
 }
 
 func TestMintTokenRefusesWhatNoNodeAccepts(t *testing.T) {
 	t.Parallel()
 	for name, mint := range map[string]func() (string, error){
-		"a short secret": func() (string, error) { return MintToken(testSecret[:31], "alice", time.Hour) },
-		"a bad user":     func() (string, error) { return MintToken(testSecret, "a b", time.Hour) },
-		"no lifetime":    func() (string, error) { return MintToken(testSecret, "alice", 0) },
+		"a short secret": func() (string, error) { return MintToken(testSecret[:31], Claims{Subject: "alice"}, time.Hour) },
+		"a bad user":     func() (string, error) { return MintToken(testSecret, Claims{Subject: "a b"}, time.Hour) },
+		"no lifetime":    func() (string, error) { return MintToken(testSecret, Claims{Subject: "alice"}, 0) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,9 +21,6 @@ import (
 // only one that nodes accept from each other.
 const PeerName = "peer.likewise.internal"
 
-// minSecret is the length of an HMAC-SHA256 key that loses no strength.
-const minSecret = 32
-
 // Config configures a Server. Durations and sizes of zero take their defaults.
 type Config struct {
 	// Node names this node, as in the routing map. Required.
@@ -46,7 +43,7 @@ type Config struct {
 
 	// Auth says whose tokens are believed.
 	Auth AuthConfig
-	// PrivateCounts makes GetCounts need a token, as the other calls do.
+	// PrivateCounts makes counts need a token, as the other calls do.
 	PrivateCounts bool
 
 	// Deadline is for calls that bring none. Default 5 s.
@@ -59,15 +56,6 @@ type Config struct {
 
 	// Counts configures the cache of counts.
 	Counts CountsConfig
-}
-
-// AuthConfig says whose tokens are believed.
-type AuthConfig struct {
-	// Secret signs tokens, by HS256. At least 32 bytes. Required.
-	Secret []byte
-	// Leeway is how far the clocks of the issuer and of this node may differ.
-	// Default 30 s.
-	Leeway time.Duration
 }
 
 // PeersConfig configures calls between nodes. All nodes carry certificates of
@@ -155,7 +143,7 @@ func orDefault[T comparable](value *T, fallback T) {
 
 func (c Config) withDefaults() Config {
 	orDefault(&c.Listen, "127.0.0.1:8080")
-	orDefault(&c.Auth.Leeway, 30*time.Second)
+	c.Auth = c.Auth.withDefaults()
 	orDefault(&c.Deadline, 5*time.Second)
 	orDefault(&c.MaxDeadline, 30*time.Second)
 	orDefault(&c.DrainTimeout, 10*time.Second)
@@ -189,13 +177,8 @@ func (c Config) Validate() error {
 	if err := c.Region.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("Region: %w", err))
 	}
-	if len(c.Auth.Secret) < minSecret {
-		errs = append(errs, fmt.Errorf("Auth.Secret: want at least %d bytes, have %d", minSecret, len(c.Auth.Secret)))
-	}
-	if c.Auth.Leeway < 0 {
-		errs = append(errs, fmt.Errorf("Auth.Leeway: want 0 or more, have %s", c.Auth.Leeway))
-	}
 	errs = append(errs,
+		c.Auth.validate(),
 		positive("Deadline", c.Deadline),
 		positive("DrainTimeout", c.DrainTimeout),
 		c.HTTP.validate(),

@@ -186,6 +186,9 @@ func callToConnect(err error) *connect.Error {
 	if who, ok := errors.AsType[*unauthenticatedError](err); ok {
 		return public(connect.CodeUnauthenticated, who.Say)
 	}
+	if who, ok := errors.AsType[*permissionDeniedError](err); ok {
+		return public(connect.CodePermissionDenied, who.Say)
+	}
 	switch {
 	case errors.Is(err, context.Canceled):
 		return public(connect.CodeCanceled, "the caller went away")

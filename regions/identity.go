@@ -2,6 +2,7 @@ package regions
 
 import (
 	"context"
+	"slices"
 
 	"likewise/storage"
 )
@@ -32,18 +33,38 @@ func idByte(c byte) bool {
 	}
 }
 
-type userKey struct{}
-
-// withUser is called by the auth interceptor and by nobody else: it is the only
-// way by which a user gets into a call.
-func withUser(ctx context.Context, user storage.UserID) context.Context {
-	return context.WithValue(ctx, userKey{}, user)
+// caller is who calls, as the verified token says.
+type caller struct {
+	subject string         // the claim 'sub'
+	user    storage.UserID // the same, if it is a user's id; otherwise empty
+	scopes  []string
 }
 
+func (c caller) has(scope string) bool { return slices.Contains(c.scopes, scope) }
+
+type callerKey struct{}
+
+// withCaller is called by the auth interceptor and by nobody else: it is the
+// only way by which a user gets into a call.
+func withCaller(ctx context.Context, who caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, who)
+}
+
+// callerFrom returns who calls; nobody, if the call is public.
+func callerFrom(ctx context.Context) (caller, bool) {
+	who, ok := ctx.Value(callerKey{}).(caller)
+	return who, ok
+}
+
+// userFrom returns the user who calls.
 func userFrom(ctx context.Context) (storage.UserID, error) {
-	user, ok := ctx.Value(userKey{}).(storage.UserID)
-	if !ok {
+	who, ok := callerFrom(ctx)
+	switch {
+	case !ok:
 		return "", errNoToken
+	case who.user == "":
+		return "", errBadSubject
+	default:
+		return who.user, nil
 	}
-	return user, nil
 }

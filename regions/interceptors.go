@@ -10,8 +10,6 @@ import (
 	"connectrpc.com/connect"
 	"connectrpc.com/validate"
 	"go.uber.org/zap"
-
-	"likewise/proto/likewise/v1/likewisev1connect"
 )
 
 // maxBody bounds a request's message, in bytes. The largest valid one has some
@@ -28,7 +26,7 @@ func (s *Server) frontChain() connect.Option {
 		recoverPanics(s.log, s.metrics),
 		measure(s.metrics),
 		mapErrors(s.log),
-		authenticate(s.auth, s.anonymous()),
+		authenticate(s.auth, accessTable(s.cfg.PrivateCounts)),
 		limitTime(s.cfg.Deadline, s.cfg.MaxDeadline),
 		validate.NewInterceptor(),
 	)
@@ -43,11 +41,6 @@ func (s *Server) peerChain() connect.Option {
 		mapErrors(s.log),
 		limitTime(s.cfg.Deadline, s.cfg.MaxDeadline),
 	)
-}
-
-// anonymous is the set of procedures that need no token.
-func (s *Server) anonymous() map[string]bool {
-	return map[string]bool{likewisev1connect.ReactionServiceGetCountsProcedure: !s.cfg.PrivateCounts}
 }
 
 // recoverPanics turns a panic into an error of its caller alone. net/http's own
@@ -86,23 +79,6 @@ func measure(m *metrics) connect.UnaryInterceptorFunc {
 			resp, err := next(ctx, req)
 			code = codeOf(err)
 			return resp, err
-		}
-	}
-}
-
-// authenticate puts the user whom the bearer token names into the context.
-// Nothing else ever does.
-func authenticate(auth *authenticator, anonymous map[string]bool) connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			if anonymous[req.Spec().Procedure] {
-				return next(ctx, req)
-			}
-			user, err := auth.user(req.Header())
-			if err != nil {
-				return nil, err
-			}
-			return next(withUser(ctx, user), req)
 		}
 	}
 }

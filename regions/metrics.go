@@ -18,6 +18,7 @@ type metrics struct {
 	countLoads *prometheus.CounterVec
 	refreshes  prometheus.Counter
 	countsAge  prometheus.Histogram
+	keyLoads   *prometheus.CounterVec
 }
 
 // latencyBuckets reach from a count out of the cache to a write across an ocean.
@@ -61,6 +62,10 @@ func newMetrics() *metrics {
 			Help:    "Age of the counts answered, by the database's clock. High: loads are slow or fail.",
 			Buckets: []float64{.01, .05, .1, .2, .3, .5, 1, 2, 5, 10, 30, 60},
 		}),
+		keyLoads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "likewise_regions_key_loads_total",
+			Help: "Loads of the keys that sign tokens, from a file or a URL, by outcome. High error: new keys of the issuer are not known here, and withdrawn ones still count.",
+		}, []string{"source", "outcome"}),
 	}
 }
 
@@ -80,7 +85,7 @@ func (m *metrics) register(reg prometheus.Registerer, table routes, health *peer
 
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.latency, m.calls, m.panics, m.hops, m.counts, m.countLoads, m.refreshes, m.countsAge, epoch, avoided,
+		m.latency, m.calls, m.panics, m.hops, m.counts, m.countLoads, m.refreshes, m.countsAge, m.keyLoads, epoch, avoided,
 	} {
 		errs = append(errs, reg.Register(c))
 	}

@@ -64,7 +64,7 @@ func (s *Server) assemble() error {
 	s.health = grpchealth.NewStaticChecker(likewisev1connect.ReactionServiceName)
 	avoided := newPeerHealth()
 	var authErr, countsErr, peersErr, backErr error
-	s.auth, authErr = newAuthenticator(s.cfg.Auth)
+	s.auth, authErr = newAuthenticator(s.cfg.Auth, s.log, s.metrics)
 	s.counts, countsErr = newCountCache(s.deps.Store, &storage.Clock{}, s.cfg.Counts, s.metrics)
 	if s.cfg.Peers != nil {
 		s.peers, peersErr = newPeerClient(s.cfg.Peers, avoided, s.metrics)
@@ -130,6 +130,7 @@ func (s *Server) Close() {
 func (s *Server) Run(ctx context.Context) error {
 	g, stopping := errgroup.WithContext(ctx)
 	g.Go(func() error { return serve(s.front.Serve, s.frontListener) })
+	g.Go(func() error { return s.auth.keys.run(stopping) })
 	if s.peers != nil {
 		g.Go(func() error {
 			return serve(func(l net.Listener) error { return s.back.ServeTLS(l, "", "") }, s.peerListener)

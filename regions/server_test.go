@@ -87,7 +87,7 @@ func (n *node) as(t *testing.T, user storage.UserID, options ...connect.ClientOp
 
 func mint(t *testing.T, user storage.UserID) string {
 	t.Helper()
-	token, err := MintToken(testSecret, user, time.Hour)
+	token, err := MintToken(testSecret, Claims{Subject: string(user)}, time.Hour)
 	require.NoError(t, err)
 	return token
 }
