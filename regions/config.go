@@ -14,7 +14,6 @@ import (
 	"go.uber.org/zap"
 
 	"likewise/routing"
-	"likewise/storage"
 )
 
 // PeerName is the DNS name that the certificate of every node carries, and the
@@ -123,9 +122,9 @@ type Deps struct {
 
 type (
 	store interface {
-		Set(context.Context, storage.Set) (storage.Result, error)
-		Get(context.Context, storage.Slot, storage.VideoID, storage.UserID) (storage.State, error)
-		CountShards(context.Context, storage.VideoID) (storage.CountShards, error)
+		reactions
+		counter
+		videoStates
 	}
 	routes interface{ Map() *routing.Map }
 	// refresher returns a map of that epoch or a higher one.

@@ -1,7 +1,10 @@
 package regions
 
 import (
+	"fmt"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	peerv1 "likewise/proto/likewise/peer/v1"
 	likewisev1 "likewise/proto/likewise/v1"
@@ -41,6 +44,70 @@ func reactionFromProto(r likewisev1.Reaction) (storage.Reaction, error) {
 	}
 }
 
+var errNoAction = &invalidError{Field: "action", Say: "must be like, dislike or none"}
+
+func reactionFromAction(action string) (storage.Reaction, error) {
+	switch action {
+	case "none":
+		return storage.None, nil
+	case "like":
+		return storage.Like, nil
+	case "dislike":
+		return storage.Dislike, nil
+	default:
+		return storage.None, errNoAction
+	}
+}
+
+// resultToProto leaves out the counts.
+func resultToProto(r storage.Result) *likewisev1.SetReactionResponse {
+	return &likewisev1.SetReactionResponse{
+		Reaction:         reactionToProto(r.Reaction),
+		Version:          r.Version,
+		PreviousReaction: reactionToProto(r.Previous),
+		Changed:          r.Changed,
+		ConsistencyToken: formatToken(r.CommittedAt),
+	}
+}
+
+func deletionToProto(r *likewisev1.SetReactionResponse) *likewisev1.DeleteReactionResponse {
+	return &likewisev1.DeleteReactionResponse{
+		Reaction:            r.GetReaction(),
+		Version:             r.GetVersion(),
+		PreviousReaction:    r.GetPreviousReaction(),
+		Changed:             r.GetChanged(),
+		ConsistencyToken:    r.GetConsistencyToken(),
+		Counts:              r.GetCounts(),
+		CountsIncludeChange: r.GetCountsIncludeChange(),
+	}
+}
+
+func voteToProto(r *likewisev1.SetReactionResponse) *likewisev1.CastVoteResponse {
+	return &likewisev1.CastVoteResponse{
+		Reaction:            r.GetReaction(),
+		Version:             r.GetVersion(),
+		PreviousReaction:    r.GetPreviousReaction(),
+		Changed:             r.GetChanged(),
+		ConsistencyToken:    r.GetConsistencyToken(),
+		Counts:              r.GetCounts(),
+		CountsIncludeChange: r.GetCountsIncludeChange(),
+	}
+}
+
+// answerAs gives the answer of one call in the words of another.
+func answerAs[From, To any](words func(*From) *To) func(*From, error) (*To, error) {
+	return func(resp *From, err error) (*To, error) {
+		if err != nil {
+			return nil, err
+		}
+		return words(resp), nil
+	}
+}
+
+func countsToProto(s snapshot) *likewisev1.Counts {
+	return &likewisev1.Counts{Likes: s.likes, Dislikes: s.dislikes, AsOf: timestamppb.New(s.asOf)}
+}
+
 func videoStateToProto(s storage.VideoState) likewisev1.VideoState {
 	switch s {
 	case storage.VideoActive:
@@ -54,14 +121,37 @@ func videoStateToProto(s storage.VideoState) likewisev1.VideoState {
 	}
 }
 
-func videoStateFromProto(s likewisev1.VideoState) storage.VideoState {
+var errNoVideoState = &invalidError{Field: "state", Say: "must be ACTIVE, DISABLED or DELETED"}
+
+// videoStateOf is for requests: a state that is not known is refused.
+func videoStateOf(s likewisev1.VideoState) (storage.VideoState, error) {
 	switch s {
 	case likewisev1.VideoState_ACTIVE:
-		return storage.VideoActive
+		return storage.VideoActive, nil
+	case likewisev1.VideoState_DISABLED:
+		return storage.VideoDisabled, nil
 	case likewisev1.VideoState_DELETED:
-		return storage.VideoDeleted
-	default: // also states of a later version: that the video takes no reactions is sure
-		return storage.VideoDisabled
+		return storage.VideoDeleted, nil
+	default:
+		return 0, errNoVideoState
+	}
+}
+
+// refusingStateFromPeer is for refusals: of a state that only a later version
+// knows, it is sure that the video takes no reactions.
+func refusingStateFromPeer(s likewisev1.VideoState) storage.VideoState {
+	if state, err := videoStateOf(s); err == nil {
+		return state
+	}
+	return storage.VideoDisabled
+}
+
+func videoChangeToProto(c storage.VideoChange) *likewisev1.SetVideoStateResponse {
+	return &likewisev1.SetVideoStateResponse{
+		State:         videoStateToProto(c.State),
+		PreviousState: videoStateToProto(c.Previous),
+		Changed:       c.Changed,
+		Generation:    c.Generation,
 	}
 }
 
@@ -166,4 +256,61 @@ func resultFromPeer(resp *peerv1.SetResponse) (storage.Result, error) {
 		}
 	}
 	return result, nil
+}
+
+func batchToPeer(epoch int64, user storage.UserID, places []storage.Place) *peerv1.BatchGetRequest {
+	req := &peerv1.BatchGetRequest{TopologyEpoch: epoch, UserId: string(user), VideoIds: make([]string, len(places))}
+	for i, place := range places {
+		req.VideoIds[i] = string(place.Video)
+	}
+	return req
+}
+
+var errBadBatch = &invalidError{Field: "video_ids", Say: fmt.Sprintf("must hold 1 to %d ids", maxBatch)}
+
+func batchFromPeer(req *peerv1.BatchGetRequest) (storage.UserID, []storage.Place, error) {
+	user := storage.UserID(req.GetUserId())
+	if n := len(req.GetVideoIds()); n < 1 || n > maxBatch {
+		return "", nil, errBadBatch
+	}
+	if !validID(req.GetUserId()) {
+		return "", nil, errBadUser
+	}
+	places := make([]storage.Place, len(req.GetVideoIds()))
+	for i, id := range req.GetVideoIds() {
+		if !validID(id) {
+			return "", nil, errBadVideo
+		}
+		video := storage.VideoID(id)
+		places[i] = storage.Place{Slot: slotOf(video, user), Video: video}
+	}
+	return user, places, nil
+}
+
+func readingsToPeer(readings []storage.Reading) *peerv1.BatchGetResponse {
+	resp := &peerv1.BatchGetResponse{Readings: make([]*peerv1.Reading, len(readings))}
+	for i, r := range readings {
+		resp.Readings[i] = &peerv1.Reading{
+			Reaction:     reactionToProto(r.Reaction),
+			Version:      r.Version,
+			VideoDeleted: r.Video == storage.VideoDeleted,
+		}
+	}
+	return resp
+}
+
+// readingsFromPeer knows of the videos only whether they are deleted.
+func readingsFromPeer(resp *peerv1.BatchGetResponse) ([]storage.Reading, error) {
+	readings := make([]storage.Reading, len(resp.GetReadings()))
+	for i, r := range resp.GetReadings() {
+		reaction, err := reactionFromProto(r.GetReaction())
+		if err != nil {
+			return nil, err
+		}
+		readings[i] = storage.Reading{State: storage.State{Reaction: reaction, Version: r.GetVersion()}, Video: storage.VideoActive}
+		if r.GetVideoDeleted() {
+			readings[i].Video = storage.VideoDeleted
+		}
+	}
+	return readings, nil
 }

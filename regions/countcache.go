@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -13,9 +12,10 @@ import (
 	"likewise/storage"
 )
 
-// counter reads all counter shards of a video in one snapshot.
+// counter reads all counter shards of a video, or of several, in one snapshot.
 type counter interface {
 	CountShards(context.Context, storage.VideoID) (storage.CountShards, error)
+	CountShardsOf(context.Context, []storage.VideoID) ([]storage.CountShards, error)
 }
 
 // countCache keeps the counter shards of the videos that are asked for most. It
@@ -26,10 +26,10 @@ type counter interface {
 // neither makes the other vanish (see countEntry). Only full loads say as of
 // when the counts are.
 //
-// One load runs at a time per video. It belongs to nobody's request: it has a
-// deadline of its own, and a caller who gives up fails no other. Answers that
-// are due are given all the same, and loaded anew behind the caller's back.
-// Errors are not kept.
+// One load runs at a time per video, be it for this video alone or for a batch.
+// It belongs to nobody's request: it has a deadline of its own, and a caller who
+// gives up fails no other. Answers that are due are given all the same, and
+// loaded anew behind the caller's back. Errors are not kept.
 type countCache struct {
 	store   counter
 	clock   *storage.Clock
@@ -102,8 +102,14 @@ const (
 	clockSlack = 20 * time.Millisecond
 )
 
+// outcome is what became of one item: got, or why not.
+type outcome[T any] struct {
+	got T
+	err error
+}
+
 // get answers the counts of a video, at least as young as b asks. It fails with
-// a staleCountsError, or with ctx.
+// a VideoDeletedError, a staleCountsError, or with ctx.
 func (c *countCache) get(ctx context.Context, video storage.VideoID, b bound) (snapshot, error) {
 	got, _, err := c.getEntry(ctx, video, b)
 	return got, err
@@ -112,82 +118,70 @@ func (c *countCache) get(ctx context.Context, video storage.VideoID, b bound) (s
 func (c *countCache) getEntry(ctx context.Context, video storage.VideoID, b bound) (snapshot, *countEntry, error) {
 	arrived := time.Now()
 	e := c.entry(video)
-	got := e.read()
+	if got, how := c.glance(e, b, arrived); how != wait {
+		c.refresh(ctx, arrived, due{e, got})
+		return c.answer(how, got), e, got.shown()
+	}
+	q := question{entry: e}
+	c.await(ctx, b, arrived, []*question{&q})
+	return q.got, e, q.err
+}
+
+// getMany answers the counts of distinct videos, each as get does, with one read
+// of the database for all of which no load is under way.
+func (c *countCache) getMany(ctx context.Context, videos []storage.VideoID, b bound) []outcome[snapshot] {
+	arrived := time.Now()
+	questions := make([]question, len(videos))
+	var waiting []*question
+	var known []due
+	for i, video := range videos {
+		q := &questions[i]
+		q.entry = c.entry(video)
+		got, how := c.glance(q.entry, b, arrived)
+		if how == wait {
+			waiting = append(waiting, q)
+			continue
+		}
+		known = append(known, due{q.entry, got})
+		q.outcome = outcome[snapshot]{c.answer(how, got), got.shown()}
+	}
+	c.refresh(ctx, arrived, known...)
+	c.await(ctx, b, arrived, waiting)
+	outcomes := make([]outcome[snapshot], len(videos))
+	for i := range questions {
+		outcomes[i] = questions[i].outcome
+	}
+	return outcomes
+}
+
+// How counts are answered; a label of the metrics.
+const (
+	hit   = "hit"
+	miss  = "miss"
+	stale = "stale"
+	wait  = "" // not yet
+)
+
+// glance looks at what is there, and says whether it will do.
+func (c *countCache) glance(e *countEntry, b bound, arrived time.Time) (got snapshot, how string) {
+	got = e.read()
 	switch {
 	case got.loaded() && c.shortfall(got, b, arrived) <= 0:
-		c.refresh(ctx, e, got, arrived)
-		return c.answer("hit", got), e, nil
+		return got, hit
 	case c.usable(got, b, arrived) && arrived.Before(got.pausedUntil):
-		return c.answer("stale", got), e, nil // the last load failed just now
+		return got, stale // the last load failed just now
+	default:
+		return got, wait
 	}
-	fresh, err := c.await(ctx, e, b, arrived)
-	if err == nil {
-		return c.answer("miss", fresh), e, nil
-	}
-	if older := e.read(); c.usable(older, b, arrived) && ctx.Err() == nil {
-		return c.answer("stale", older), e, nil
-	}
-	c.metrics.counts.WithLabelValues("error").Inc()
-	if ctx.Err() != nil {
-		return snapshot{}, e, fmt.Errorf("wait for counts of %q: %w", video, context.Cause(ctx))
-	}
-	return snapshot{}, e, fmt.Errorf("counts of %q: %w", video, &staleCountsError{Cause: err})
 }
 
 func (c *countCache) answer(how string, got snapshot) snapshot {
 	c.metrics.counts.WithLabelValues(how).Inc()
 	c.metrics.countsAge.Observe(max(0, c.clock.Now().Sub(got.asOf)).Seconds())
+	if got.saturated {
+		c.metrics.saturated.Inc()
+	}
 	return got
-}
-
-// await joins loads until one of them satisfies the bound. A load under way may
-// have begun too early for this caller; then the next one is its own.
-func (c *countCache) await(ctx context.Context, e *countEntry, b bound, arrived time.Time) (snapshot, error) {
-	if c.usable(e.read(), b, arrived) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, patience, errPatience)
-		defer cancel()
-	}
-	for range maxLoads {
-		f := c.load(ctx, e)
-		select {
-		case <-f.done:
-		case <-ctx.Done():
-			return snapshot{}, context.Cause(ctx)
-		}
-		lag := time.Duration(0)
-		if f.err == nil {
-			got := e.read()
-			if lag = c.shortfall(got, b, arrived); lag <= 0 {
-				return got, nil
-			}
-		}
-		if f.begun.Before(arrived) {
-			continue
-		}
-		if f.err != nil {
-			return snapshot{}, f.err
-		}
-		if err := pause(ctx, lag); err != nil {
-			return snapshot{}, err
-		}
-	}
-	return snapshot{}, errTooOld
-}
-
-// pause waits for a database that lags, if that will soon be over.
-func pause(ctx context.Context, lag time.Duration) error {
-	if lag > maxLag {
-		return errTooOld
-	}
-	timer := time.NewTimer(lag)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // shortfall is by how much an answer is older than b allows a caller who came
@@ -196,6 +190,9 @@ func (c *countCache) shortfall(got snapshot, b bound, arrived time.Time) time.Du
 	lack := c.age(got, arrived) - b.maxAge
 	if !b.after.IsZero() && !got.asOf.After(b.after) {
 		lack = max(lack, b.after.Sub(got.asOf)+time.Microsecond)
+	}
+	if got.outdated() {
+		lack = max(lack, time.Microsecond)
 	}
 	return lack
 }
@@ -213,7 +210,7 @@ func (c *countCache) age(got snapshot, at time.Time) time.Duration {
 // usable reports whether an answer that is older than b wishes may be given if
 // no other can be had.
 func (c *countCache) usable(got snapshot, b bound, arrived time.Time) bool {
-	return got.loaded() && !b.demanded && c.age(got, arrived) <= c.cfg.MaxStale &&
+	return got.loaded() && !got.outdated() && !b.demanded && c.age(got, arrived) <= c.cfg.MaxStale &&
 		(b.after.IsZero() || got.asOf.After(b.after))
 }
 
@@ -223,6 +220,15 @@ func (c *countCache) warm(ctx context.Context, video storage.VideoID) {
 	e, now := c.entry(video), time.Now()
 	got := e.read()
 	if (!got.loaded() || c.shortfall(got, c.defaultBound(), now) > 0) && !now.Before(got.pausedUntil) {
+		c.load(ctx, e)
+	}
+}
+
+// renew makes every answer from now on come of a load that began later: the state
+// of the video may have been changed.
+func (c *countCache) renew(ctx context.Context, video storage.VideoID) {
+	if e, ok := c.lookup(video); ok {
+		e.outdate(time.Now())
 		c.load(ctx, e)
 	}
 }
@@ -253,7 +259,8 @@ func (c *countCache) besideWrite(ctx context.Context, video storage.VideoID, res
 	if result.Shard != nil {
 		// Once more, into the very entry that answered: it may not have been there
 		// before, and its load may have been too early to see this write.
-		return e.push(*result.Shard), true, true
+		got = e.push(*result.Shard)
+		return got, true, got.shown() == nil
 	}
 	return got, got.asOf.After(result.CommittedAt), true
 }
@@ -264,7 +271,7 @@ func (c *countCache) besideWrite(ctx context.Context, video storage.VideoID, res
 func (c *countCache) forWrite(ctx context.Context, video storage.VideoID) (*countEntry, snapshot, error) {
 	e := c.entry(video)
 	if got := e.read(); got.loaded() && c.shortfall(got, c.defaultBound(), time.Now()) <= 0 {
-		return e, c.answer("hit", got), nil
+		return e, c.answer(hit, got), got.shown()
 	}
 	got, e, err := c.getEntry(ctx, video, c.defaultBound())
 	return e, got, err
@@ -288,73 +295,4 @@ func (c *countCache) entry(video storage.VideoID) *countEntry {
 	}
 	e, _ = c.entries.SetIfAbsent(video, &countEntry{video: video})
 	return e
-}
-
-// refresh begins to load what is due.
-func (c *countCache) refresh(ctx context.Context, e *countEntry, got snapshot, now time.Time) {
-	if now.Before(got.refreshAt) || now.Before(got.pausedUntil) {
-		return
-	}
-	c.metrics.refreshes.Inc()
-	c.load(ctx, e)
-}
-
-// load returns the load under way, or begins one. It takes from ctx nothing but
-// its values.
-func (c *countCache) load(ctx context.Context, e *countEntry) *flight {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f, begun := e.begin(time.Now())
-	switch {
-	case !begun:
-	case c.closed:
-		e.fail(f, storage.ErrClosing, time.Time{})
-	default:
-		c.loading[e.video] = e
-		c.loads.Go(func() { c.run(ctx, e, f) })
-	}
-	return f
-}
-
-func (c *countCache) run(ctx context.Context, e *countEntry, f *flight) {
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), c.cfg.LoadTimeout, errLoadTimeout)
-	defer cancel()
-	loaded, err := c.read(ctx, e.video)
-	c.metrics.countLoads.WithLabelValues(outcome(err)).Inc()
-	next := time.Now().Add(jitter(c.cfg.RefreshAfter))
-
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.loading, e.video)
-	if err != nil {
-		e.fail(f, err, next)
-		return
-	}
-	c.clock.Observe(loaded.AsOf)
-	e.finish(f, loaded, next)
-	// It may have been evicted while it loaded.
-	c.entries.SetIfAbsent(e.video, e)
-}
-
-// read reads the database when there is a place.
-func (c *countCache) read(ctx context.Context, video storage.VideoID) (storage.CountShards, error) {
-	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
-		return c.store.CountShards(ctx, video)
-	case <-ctx.Done():
-		return storage.CountShards{}, context.Cause(ctx)
-	}
-}
-
-func outcome(err error) string {
-	if err != nil {
-		return "error"
-	}
-	return "ok"
-}
-
-// jitter spreads refreshes of videos that were first asked for together.
-func jitter(d time.Duration) time.Duration {
-	return d*9/10 + time.Duration(rand.Int64N(int64(d/5)+1)) //nolint:gosec // not a secret
 }

@@ -1,6 +1,7 @@
 package regions
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -11,21 +12,44 @@ import (
 // countEntry holds the counter shards of one video.
 //
 // Its state is what merging full loads and pushes leads to, in whichever order
-// they come: per shard the highest rev wins. A shard that a load did not find is
-// dropped only if outlives allows it. A push raises no as-of: it is one write,
-// and says nothing of the others.
+// they come: per shard the highest rev wins. What is not in a shard, the as-of,
+// the video's state and which shards are gone, is what the newest load says. A
+// shard that a load did not find is dropped only if outlives allows it. A push
+// raises no as-of: it is one write, and says nothing of the others.
 type countEntry struct {
 	video storage.VideoID
 
 	mu          sync.Mutex
-	shards      []cachedShard // guarded by mu; of distinct slots
-	likes       int64         // guarded by mu; the sum over shards
-	dislikes    int64         // guarded by mu; the sum over shards
-	asOf        time.Time     // guarded by mu; highest of the merged loads, zero before the first
-	begun       time.Time     // guarded by mu; when the load that gave asOf began
-	refreshAt   time.Time     // guarded by mu
-	pausedUntil time.Time     // guarded by mu; after a failed load, when to try again behind callers' backs
-	flight      *flight       // guarded by mu; the load under way, or nil
+	shards      []cachedShard      // guarded by mu; of distinct slots
+	sum         tally              // guarded by mu; over shards
+	asOf        time.Time          // guarded by mu; highest of the merged loads, zero before the first
+	begun       time.Time          // guarded by mu; when the load that gave asOf began
+	state       storage.VideoState // guarded by mu; as of asOf
+	changedAt   time.Time          // guarded by mu; loads that began before it may have missed a change of the state
+	refreshAt   time.Time          // guarded by mu
+	pausedUntil time.Time          // guarded by mu; after a failed load, when to try again behind callers' backs
+	flight      *flight            // guarded by mu; the load under way, or nil
+}
+
+// tally is a sum of counter shards.
+type tally struct {
+	likes, dislikes int64
+	// saturated: the true sum is larger than a count can say.
+	saturated bool
+}
+
+func (t *tally) add(s storage.CounterShard) {
+	t.likes = t.plus(t.likes, s.Likes)
+	t.dislikes = t.plus(t.dislikes, s.Dislikes)
+}
+
+// plus stays at the largest count instead of wrapping around.
+func (t *tally) plus(a, b int64) int64 {
+	if b > 0 && a > math.MaxInt64-b {
+		t.saturated = true
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 type cachedShard struct {
@@ -43,13 +67,25 @@ type flight struct {
 
 // snapshot is what an entry held at one moment.
 type snapshot struct {
-	likes, dislikes        int64
+	tally
+	state                  storage.VideoState
 	asOf                   time.Time
-	begun                  time.Time
+	begun, changedAt       time.Time
 	refreshAt, pausedUntil time.Time
 }
 
 func (s snapshot) loaded() bool { return !s.asOf.IsZero() }
+
+// shown fails for a video that shows nothing.
+func (s snapshot) shown() error {
+	if s.state == storage.VideoDeleted {
+		return &storage.VideoDeletedError{}
+	}
+	return nil
+}
+
+// outdated reports whether the state may have been changed since, by this node.
+func (s snapshot) outdated() bool { return s.begun.Before(s.changedAt) }
 
 func (e *countEntry) read() snapshot {
 	e.mu.Lock()
@@ -59,8 +95,8 @@ func (e *countEntry) read() snapshot {
 
 func (e *countEntry) readLocked() snapshot {
 	return snapshot{
-		likes: e.likes, dislikes: e.dislikes,
-		asOf: e.asOf, begun: e.begun,
+		tally: e.sum, state: e.state,
+		asOf: e.asOf, begun: e.begun, changedAt: e.changedAt,
 		refreshAt: e.refreshAt, pausedUntil: e.pausedUntil,
 	}
 }
@@ -85,6 +121,7 @@ func (e *countEntry) push(shard storage.CounterShard) snapshot {
 	if e.flight != nil || !e.asOf.IsZero() {
 		at := e.mergeLocked(shard)
 		e.shards[at].pushedDuring = e.flight
+		e.addUpLocked()
 	}
 	return e.readLocked()
 }
@@ -98,12 +135,21 @@ func (e *countEntry) finish(f *flight, loaded storage.CountShards, refreshAt tim
 		found[shard.Slot] = true
 		e.mergeLocked(shard)
 	}
-	e.dropLocked(func(s cachedShard) bool { return !found[s.Slot] && !outlives(s, f, loaded.AsOf) })
-	if loaded.AsOf.After(e.asOf) {
-		e.asOf, e.begun = loaded.AsOf, f.begun
+	if newest(loaded.AsOf, e.asOf) {
+		e.asOf, e.begun, e.state = loaded.AsOf, f.begun, loaded.Video
+		e.shards = slices.DeleteFunc(e.shards, func(s cachedShard) bool { return !found[s.Slot] && !outlives(s, f, loaded.AsOf) })
 	}
+	e.addUpLocked()
 	e.refreshAt, e.pausedUntil = refreshAt, time.Time{}
 	e.endLocked(f, nil)
+}
+
+// outdate asks for a load that begins after now: the video's state may have been
+// changed just before.
+func (e *countEntry) outdate(now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.changedAt = now
 }
 
 // fail ends a load that found nothing.
@@ -125,22 +171,17 @@ func (e *countEntry) mergeLocked(came storage.CounterShard) int {
 	at := slices.IndexFunc(e.shards, func(s cachedShard) bool { return s.Slot == came.Slot })
 	if at < 0 {
 		e.shards = append(e.shards, cachedShard{CounterShard: came})
-		e.likes, e.dislikes = e.likes+came.Likes, e.dislikes+came.Dislikes
 		return len(e.shards) - 1
 	}
-	if have := e.shards[at].CounterShard; supersedes(came, have) {
+	if supersedes(came, e.shards[at].CounterShard) {
 		e.shards[at].CounterShard = came
-		e.likes, e.dislikes = e.likes+came.Likes-have.Likes, e.dislikes+came.Dislikes-have.Dislikes
 	}
 	return at
 }
 
-func (e *countEntry) dropLocked(gone func(cachedShard) bool) {
-	e.shards = slices.DeleteFunc(e.shards, func(s cachedShard) bool {
-		if !gone(s) {
-			return false
-		}
-		e.likes, e.dislikes = e.likes-s.Likes, e.dislikes-s.Dislikes
-		return true
-	})
+func (e *countEntry) addUpLocked() {
+	e.sum = tally{}
+	for i := range e.shards {
+		e.sum.add(e.shards[i].CounterShard)
+	}
 }

@@ -106,14 +106,26 @@ func levelOf(code connect.Code) zapcore.Level {
 // back, between nodes, is fromPeer. No text of an error that is not a fixed
 // sentence passes it.
 func toConnect(err error) *connect.Error {
-	if errors.Is(err, storage.ErrOutcomeUnknown) { // first: it may wrap any of the others
-		return public(connect.CodeUnavailable, "outcome unknown; repeat with an idempotency key", &likewisev1.OutcomeUnknown{})
+	if unknown := unknownToConnect(err); unknown != nil { // first: it may wrap any of the others
+		return unknown
 	}
 	mapped := definiteToConnect(err)
 	if _, ok := errors.AsType[*nothingAppliedError](err); ok && len(mapped.Details()) == 0 {
 		addDetail(mapped, &likewisev1.NothingChanged{})
 	}
 	return mapped
+}
+
+// unknownToConnect maps what may or may not have happened.
+func unknownToConnect(err error) *connect.Error {
+	if _, ok := errors.AsType[*storage.UnsettledError](err); ok {
+		return public(connect.CodeUnavailable, "the video's state may or may not be in force; repeat the call, it has one effect",
+			&likewisev1.OutcomeUnknown{})
+	}
+	if errors.Is(err, storage.ErrOutcomeUnknown) {
+		return public(connect.CodeUnavailable, "outcome unknown; repeat with an idempotency key", &likewisev1.OutcomeUnknown{})
+	}
+	return nil
 }
 
 func definiteToConnect(err error) *connect.Error {
@@ -131,13 +143,14 @@ func definiteToConnect(err error) *connect.Error {
 // refusalToConnect maps what depends on the state of a reaction or a video.
 func refusalToConnect(err error) *connect.Error {
 	if mismatch, ok := errors.AsType[*storage.VersionMismatchError](err); ok {
-		return public(connect.CodeFailedPrecondition,
-			"the reaction has another version; decide anew from the one in the details",
-			&likewisev1.VersionMismatch{Reaction: reactionToProto(mismatch.Current.Reaction), Version: mismatch.Current.Version})
+		return mismatchToConnect(mismatch.Current)
 	}
 	if video, ok := errors.AsType[*storage.VideoStateError](err); ok {
 		return public(connect.CodeFailedPrecondition, "the video takes no reactions",
 			&likewisev1.VideoNotActive{State: videoStateToProto(video.State)})
+	}
+	if _, ok := errors.AsType[*storage.VideoDeletedError](err); ok {
+		return public(connect.CodeNotFound, "the video is deleted", &likewisev1.VideoNotActive{State: likewisev1.VideoState_DELETED})
 	}
 	if reused, ok := errors.AsType[*storage.KeyReusedError](err); ok {
 		return public(connect.CodeAlreadyExists,
@@ -145,6 +158,16 @@ func refusalToConnect(err error) *connect.Error {
 			&likewisev1.IdempotencyKeyReused{IdempotencyKey: reused.Key})
 	}
 	return nil
+}
+
+// mismatchToConnect says what the reaction is, also in the header in which an
+// HTTP client looks for it.
+func mismatchToConnect(current storage.State) *connect.Error {
+	err := public(connect.CodeFailedPrecondition,
+		"the reaction has another version; decide anew from the one in the details",
+		&likewisev1.VersionMismatch{Reaction: reactionToProto(current.Reaction), Version: current.Version})
+	err.Meta().Set(etagHeader, etag(current.Version))
+	return err
 }
 
 // troubleToConnect maps what the service cannot do now. Nothing was applied.
@@ -184,7 +207,9 @@ func callToConnect(err error) *connect.Error {
 		return public(connect.CodeInvalidArgument, invalid.Error())
 	}
 	if who, ok := errors.AsType[*unauthenticatedError](err); ok {
-		return public(connect.CodeUnauthenticated, who.Say)
+		refusal := public(connect.CodeUnauthenticated, who.Say)
+		refusal.Meta().Set("WWW-Authenticate", "Bearer")
+		return refusal
 	}
 	if who, ok := errors.AsType[*permissionDeniedError](err); ok {
 		return public(connect.CodePermissionDenied, who.Say)

@@ -2,6 +2,7 @@ package regions
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ type fakeDatabase struct {
 	states map[fakeKey]storage.State
 	keys   map[fakeKey]map[string]storage.Result
 	shards map[storage.VideoID]map[storage.Slot]storage.CounterShard
+	videos map[storage.VideoID]storage.VideoChange // the last of each
 }
 
 type fakeKey struct {
@@ -32,6 +34,7 @@ func newFakeDatabase() *fakeDatabase {
 		states: make(map[fakeKey]storage.State),
 		keys:   make(map[fakeKey]map[string]storage.Result),
 		shards: make(map[storage.VideoID]map[storage.Slot]storage.CounterShard),
+		videos: make(map[storage.VideoID]storage.VideoChange),
 	}
 }
 
@@ -91,10 +94,52 @@ func (db *fakeDatabase) state(video storage.VideoID, user storage.UserID) storag
 	return db.states[fakeKey{video, user}]
 }
 
+func (db *fakeDatabase) setVideo(video storage.VideoID, state storage.VideoState) storage.VideoChange {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	change := storage.VideoChange{Previous: db.videoLocked(video), State: state, Generation: db.videos[video].Generation}
+	if change.Changed = change.Previous != state; change.Changed {
+		change.Generation++
+	}
+	db.videos[video] = change
+	return change
+}
+
+func (db *fakeDatabase) video(video storage.VideoID) storage.VideoState {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.videoLocked(video)
+}
+
+func (db *fakeDatabase) videoLocked(video storage.VideoID) storage.VideoState {
+	if change, ok := db.videos[video]; ok {
+		return change.State
+	}
+	return storage.VideoActive
+}
+
+// keeps reports whether a write is a repeat, which goes before the video's state.
+func (db *fakeDatabase) keeps(set storage.Set) bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	_, ok := db.keys[fakeKey{set.Video, set.User}][set.IdempotencyKey]
+	return ok
+}
+
+// put makes a counter shard what a test wants it to be.
+func (db *fakeDatabase) put(video storage.VideoID, shards ...storage.CounterShard) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.shards[video] = make(map[storage.Slot]storage.CounterShard)
+	for _, shard := range shards {
+		db.shards[video][shard.Slot] = shard
+	}
+}
+
 func (db *fakeDatabase) countShards(video storage.VideoID) storage.CountShards {
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	loaded := storage.CountShards{AsOf: databaseTime()}
+	loaded := storage.CountShards{AsOf: databaseTime(), Video: db.videoLocked(video)}
 	for _, shard := range db.shards[video] {
 		loaded.Shards = append(loaded.Shards, shard)
 	}
@@ -111,8 +156,30 @@ type fakeStore struct {
 	beforeGet   func(context.Context) error
 	beforeCount func(context.Context) error // before the snapshot
 	afterCount  func(context.Context) error // after the snapshot
+	beforeState func(context.Context) error // before a video's state is set
 
-	sets, gets, counts atomic.Int64
+	// How often the store was called. A batch is one call.
+	sets, gets, counts, states atomic.Int64
+	batches                    batchSizes
+}
+
+// batchSizes are the numbers of items that the calls for many brought.
+type batchSizes struct {
+	mu     sync.Mutex
+	counts []int
+	gets   []int
+}
+
+func (b *batchSizes) add(to *[]int, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	*to = append(*to, n)
+}
+
+func (b *batchSizes) of(from *[]int) []int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(*from)
 }
 
 func newFakeStore() *fakeStore { return &fakeStore{db: newFakeDatabase()} }
@@ -123,6 +190,9 @@ func (s *fakeStore) Set(ctx context.Context, set storage.Set) (storage.Result, e
 		if err := s.beforeSet(ctx, set); err != nil {
 			return storage.Result{}, err
 		}
+	}
+	if state := s.db.video(set.Video); state != storage.VideoActive && !s.db.keeps(set) {
+		return storage.Result{}, &storage.VideoStateError{State: state}
 	}
 	result := s.db.set(set)
 	if s.afterSet != nil {
@@ -140,23 +210,67 @@ func (s *fakeStore) Get(ctx context.Context, _ storage.Slot, video storage.Video
 			return storage.State{}, err
 		}
 	}
+	if s.db.video(video) == storage.VideoDeleted {
+		return storage.State{}, &storage.VideoDeletedError{}
+	}
 	return s.db.state(video, user), nil
 }
 
+func (s *fakeStore) GetMany(ctx context.Context, user storage.UserID, places []storage.Place) ([]storage.Reading, error) {
+	s.gets.Add(1)
+	s.batches.add(&s.batches.gets, len(places))
+	if s.beforeGet != nil {
+		if err := s.beforeGet(ctx); err != nil {
+			return nil, err
+		}
+	}
+	readings := make([]storage.Reading, len(places))
+	for i, place := range places {
+		readings[i] = storage.Reading{State: s.db.state(place.Video, user), Video: s.db.video(place.Video)}
+	}
+	return readings, nil
+}
+
 func (s *fakeStore) CountShards(ctx context.Context, video storage.VideoID) (storage.CountShards, error) {
+	loaded, err := s.countShards(ctx, []storage.VideoID{video})
+	if err != nil {
+		return storage.CountShards{}, err
+	}
+	return loaded[0], nil
+}
+
+func (s *fakeStore) CountShardsOf(ctx context.Context, videos []storage.VideoID) ([]storage.CountShards, error) {
+	s.batches.add(&s.batches.counts, len(videos))
+	return s.countShards(ctx, videos)
+}
+
+func (s *fakeStore) countShards(ctx context.Context, videos []storage.VideoID) ([]storage.CountShards, error) {
 	s.counts.Add(1)
 	if s.beforeCount != nil {
 		if err := s.beforeCount(ctx); err != nil {
-			return storage.CountShards{}, err
+			return nil, err
 		}
 	}
-	loaded := s.db.countShards(video)
+	loaded := make([]storage.CountShards, len(videos))
+	for i, video := range videos {
+		loaded[i] = s.db.countShards(video)
+	}
 	if s.afterCount != nil {
 		if err := s.afterCount(ctx); err != nil {
-			return storage.CountShards{}, err
+			return nil, err
 		}
 	}
 	return loaded, nil
+}
+
+func (s *fakeStore) SetVideoState(ctx context.Context, video storage.VideoID, state storage.VideoState) (storage.VideoChange, error) {
+	s.states.Add(1)
+	if s.beforeState != nil {
+		if err := s.beforeState(ctx); err != nil {
+			return storage.VideoChange{}, err
+		}
+	}
+	return s.db.setVideo(video, state), nil
 }
 
 // fakeRoutes is a map that a test can change.

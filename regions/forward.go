@@ -11,6 +11,13 @@ import (
 	"likewise/storage"
 )
 
+// reactions writes and reads reactions at this node.
+type reactions interface {
+	Set(context.Context, storage.Set) (storage.Result, error)
+	Get(context.Context, storage.Slot, storage.VideoID, storage.UserID) (storage.State, error)
+	GetMany(context.Context, storage.UserID, []storage.Place) ([]storage.Reading, error)
+}
+
 // router sends a reaction to the node that should serve it: this one, or
 // another by one hop. Nothing is forwarded twice: whoever gets a hop serves it,
 // as any node can.
@@ -18,7 +25,7 @@ type router struct {
 	node   string
 	region routing.Region
 	routes routes
-	store  store
+	store  reactions
 	peers  *peerClient // nil: this node runs alone
 	health *peerHealth
 }
@@ -97,26 +104,44 @@ func (r *router) setAt(ctx context.Context, node routing.Node, epoch int64, set 
 	return r.peers.set(ctx, node, epoch, set)
 }
 
-// get reads a reaction strongly, through a node of the serving region: this one
-// if it is of that region. A read may be repeated at will.
+// get reads a reaction strongly, through a node of the serving region.
 func (r *router) get(ctx context.Context, video storage.VideoID, user storage.UserID) (storage.State, error) {
-	slot, way := slotOf(video, user), r.way(video, user)
-	if way.m.Serving(way.slot) == r.region {
-		return r.store.Get(ctx, slot, video, user)
+	way := r.way(video, user)
+	return read(ctx, way,
+		func() (storage.State, error) { return r.store.Get(ctx, slotOf(video, user), video, user) },
+		func(node routing.Node) (storage.State, error) {
+			return r.peers.get(ctx, node, way.epoch(), video, user)
+		})
+}
+
+// read reads through a node of the serving region: this one if it is of that
+// region. A read may be repeated at will; it ends with the first that knows.
+func read[T any](ctx context.Context, w *way, here func() (T, error), there func(routing.Node) (T, error)) (T, error) {
+	if w.m.Serving(w.slot) == w.router.region {
+		return here()
 	}
 	var last error
-	for node, ok := way.next(); ok && ctx.Err() == nil; node, ok = way.next() {
-		if node.Name == r.node {
-			return r.store.Get(ctx, slot, video, user)
+	for node, ok := w.next(); ok && ctx.Err() == nil; node, ok = w.next() {
+		if node.Name == w.router.node {
+			return here()
 		}
-		state, err := r.peers.get(ctx, node, way.epoch(), video, user)
-		if err == nil {
-			return state, nil
+		got, err := there(node)
+		if err == nil || knows(err) {
+			return got, err
 		}
-		way.learn(ctx, err)
+		w.learn(ctx, err)
 		last = err
 	}
-	return storage.State{}, nobody(ctx, last)
+	var none T
+	return none, nobody(ctx, last)
+}
+
+// knows reports whether another node would say the same, or should not be asked:
+// to spread overload would make it worse.
+func knows(err error) bool {
+	_, deleted := errors.AsType[*storage.VideoDeletedError](err)
+	_, overloaded := errors.AsType[*storage.OverloadedError](err)
+	return deleted || overloaded
 }
 
 var errNobody = errors.New("no node took the call")

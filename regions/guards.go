@@ -35,3 +35,8 @@ func supersedes(came, have storage.CounterShard) bool { return came.Rev > have.R
 func outlives(s cachedShard, load *flight, asOf time.Time) bool {
 	return s.pushedDuring == load || s.Rev >= asOf.UnixMicro()
 }
+
+// newest reports whether a load is no older than all before it. Only then does
+// it say what state the video is in, and which shards are gone: a database that
+// lags answers late what was true before.
+func newest(loaded, have time.Time) bool { return !loaded.Before(have) }

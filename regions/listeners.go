@@ -43,7 +43,9 @@ func (s *Server) frontMux() *http.ServeMux {
 		withJSON(),
 	)
 	mux.Handle(likewisev1connect.NewReactionServiceHandler(
-		&reactionService{router: s.router, counts: s.counts}, common, s.frontChain()))
+		&reactionService{router: s.router, counts: s.counts, log: s.log, metrics: s.metrics}, common, s.frontChain()))
+	mux.Handle(likewisev1connect.NewAdminServiceHandler(
+		&adminService{store: s.deps.Store, counts: s.counts, log: s.log}, common, s.frontChain()))
 	mux.Handle(s.untilLeft(grpchealth.NewHandler(s.health, common)))
 	reflector := grpcreflect.NewStaticReflector(likewisev1connect.ReactionServiceName, grpchealth.HealthV1ServiceName)
 	mux.Handle(s.untilLeft(grpcreflect.NewHandlerV1(reflector, connect.WithReadMaxBytes(maxBody))))

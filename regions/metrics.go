@@ -18,6 +18,8 @@ type metrics struct {
 	countLoads *prometheus.CounterVec
 	refreshes  prometheus.Counter
 	countsAge  prometheus.Histogram
+	saturated  prometheus.Counter
+	batchItems *prometheus.CounterVec
 	keyLoads   *prometheus.CounterVec
 }
 
@@ -62,6 +64,14 @@ func newMetrics() *metrics {
 			Help:    "Age of the counts answered, by the database's clock. High: loads are slow or fail.",
 			Buckets: []float64{.01, .05, .1, .2, .3, .5, 1, 2, 5, 10, 30, 60},
 		}),
+		saturated: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "likewise_regions_counts_saturated_total",
+			Help: "Counts answered as 2^63-1 because the shards add up to more. Any: a counter shard is broken; verify the video.",
+		}),
+		batchItems: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "likewise_regions_batch_items_total",
+			Help: "Items of batches answered, by code. A high share of unavailable: callers see holes in their batches.",
+		}, []string{"procedure", "code"}),
 		keyLoads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "likewise_regions_key_loads_total",
 			Help: "Loads of the keys that sign tokens, from a file or a URL, by outcome. High error: new keys of the issuer are not known here, and withdrawn ones still count.",
@@ -85,7 +95,8 @@ func (m *metrics) register(reg prometheus.Registerer, table routes, health *peer
 
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.latency, m.calls, m.panics, m.hops, m.counts, m.countLoads, m.refreshes, m.countsAge, m.keyLoads, epoch, avoided,
+		m.latency, m.calls, m.panics, m.hops, m.counts, m.countLoads, m.refreshes, m.countsAge, m.saturated,
+		m.batchItems, m.keyLoads, epoch, avoided,
 	} {
 		errs = append(errs, reg.Register(c))
 	}

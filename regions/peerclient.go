@@ -152,9 +152,25 @@ func (c *peerClient) get(ctx context.Context, node routing.Node, epoch int64, vi
 	return storage.State{Reaction: reaction, Version: resp.GetVersion()}, err
 }
 
+// getMany reads reactions of one user, in the order of places.
+func (c *peerClient) getMany(ctx context.Context, node routing.Node, epoch int64, user storage.UserID, places []storage.Place) ([]storage.Reading, error) {
+	resp, err := hop(ctx, c, "batch_get", node, func(ctx context.Context) (*peerv1.BatchGetResponse, error) {
+		return c.to(node).BatchGet(ctx, batchToPeer(epoch, user, places))
+	})
+	if err != nil {
+		return nil, err
+	}
+	readings, err := readingsFromPeer(resp)
+	if err == nil && len(readings) != len(places) {
+		err = errOtherBatch
+	}
+	return readings, err
+}
+
 var (
-	errWrongNode = errors.New("another node answers at this address")
-	errNoProbe   = fmt.Errorf("%w: the node does not answer", context.DeadlineExceeded)
+	errOtherBatch = errors.New("another node answered another number of reactions than it was asked for")
+	errWrongNode  = errors.New("another node answers at this address")
+	errNoProbe    = fmt.Errorf("%w: the node does not answer", context.DeadlineExceeded)
 )
 
 // probe returns nil if the node answers.

@@ -38,7 +38,7 @@ func fromDetail(code connect.Code, detail proto.Message) error {
 	case *likewisev1.VersionMismatch:
 		return fromMismatch(detail)
 	case *likewisev1.VideoNotActive:
-		return &storage.VideoStateError{State: videoStateFromProto(detail.GetState())}
+		return fromNotActive(code, detail)
 	case *likewisev1.IdempotencyKeyReused:
 		return &storage.KeyReusedError{Key: detail.GetIdempotencyKey()}
 	case *likewisev1.RetryAfter:
@@ -84,4 +84,12 @@ func fromMismatch(detail *likewisev1.VersionMismatch) error {
 		return &storage.VersionMismatchError{Current: storage.State{Reaction: reaction, Version: detail.GetVersion()}}
 	}
 	return nil
+}
+
+// fromNotActive tells the refusal of a write from the answer to a read.
+func fromNotActive(code connect.Code, detail *likewisev1.VideoNotActive) error {
+	if code == connect.CodeNotFound {
+		return &storage.VideoDeletedError{}
+	}
+	return &storage.VideoStateError{State: refusingStateFromPeer(detail.GetState())}
 }

@@ -8,17 +8,14 @@ import (
 	"sync/atomic"
 
 	peerv1 "likewise/proto/likewise/peer/v1"
-	"likewise/proto/likewise/peer/v1/peerv1connect"
 	"likewise/storage"
 )
 
 // peerService is likewise.peer.v1.PeerService. What arrives here is served here.
 type peerService struct {
-	peerv1connect.UnimplementedPeerServiceHandler // of calls to come
-
 	node    string
 	routes  routes
-	store   store
+	store   reactions
 	counts  *countCache
 	leaving *atomic.Bool
 }
@@ -54,6 +51,22 @@ func (s *peerService) Get(ctx context.Context, req *peerv1.GetRequest) (*peerv1.
 		return nil, err
 	}
 	return &peerv1.GetResponse{Reaction: reactionToProto(state.Reaction), Version: state.Version}, nil
+}
+
+// BatchGet reads for another node's caller, on the writer's database.
+func (s *peerService) BatchGet(ctx context.Context, req *peerv1.BatchGetRequest) (*peerv1.BatchGetResponse, error) {
+	if err := s.admit(req.GetTopologyEpoch()); err != nil {
+		return nil, err
+	}
+	user, places, err := batchFromPeer(req)
+	if err != nil {
+		return nil, err
+	}
+	readings, err := s.store.GetMany(ctx, user, places)
+	if err != nil {
+		return nil, err
+	}
+	return readingsToPeer(readings), nil
 }
 
 // Probe answers.

@@ -2,31 +2,64 @@ package regions
 
 import (
 	"context"
-	"net/http"
 
-	"connectrpc.com/connect"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	likewisev1 "likewise/proto/likewise/v1"
-	"likewise/proto/likewise/v1/likewisev1connect"
 	"likewise/storage"
 )
 
-// keyHeader names a write, as the field idempotency_key does.
-const keyHeader = "Idempotency-Key"
-
 // reactionService is likewise.v1.ReactionService.
 type reactionService struct {
-	likewisev1connect.UnimplementedReactionServiceHandler // of calls to come
-
-	router *router
-	counts *countCache
+	router  *router
+	counts  *countCache
+	log     *zap.Logger
+	metrics *metrics
 }
 
-// SetReaction brings the caller's reaction to the desired state. Counts are
-// loaded beside the write; if that fails the write is none the worse.
+// SetReaction brings the caller's reaction to the desired state.
 func (s *reactionService) SetReaction(ctx context.Context, req *likewisev1.SetReactionRequest) (*likewisev1.SetReactionResponse, error) {
-	set, err := setOf(ctx, req)
+	desired, err := reactionFromProto(req.GetReaction())
+	if err != nil {
+		return nil, err
+	}
+	return s.write(ctx, storage.Set{
+		Video:           storage.VideoID(req.GetVideoId()),
+		Desired:         desired,
+		ExpectedVersion: req.ExpectedVersion,
+		IdempotencyKey:  req.GetIdempotencyKey(),
+	})
+}
+
+// DeleteReaction brings the caller's reaction to NONE.
+func (s *reactionService) DeleteReaction(ctx context.Context, req *likewisev1.DeleteReactionRequest) (*likewisev1.DeleteReactionResponse, error) {
+	return answerAs(deletionToProto)(s.write(ctx, storage.Set{
+		Video:           storage.VideoID(req.GetVideoId()),
+		Desired:         storage.None,
+		ExpectedVersion: req.ExpectedVersion,
+		IdempotencyKey:  req.GetIdempotencyKey(),
+	}))
+}
+
+// CastVote brings the caller's reaction to the desired state, in other words.
+func (s *reactionService) CastVote(ctx context.Context, req *likewisev1.CastVoteRequest) (*likewisev1.CastVoteResponse, error) {
+	desired, err := reactionFromAction(req.GetAction())
+	if err != nil {
+		return nil, err
+	}
+	return answerAs(voteToProto)(s.write(ctx, storage.Set{
+		Video:           storage.VideoID(req.GetContentId()),
+		Desired:         desired,
+		ExpectedVersion: req.ExpectedVersion,
+		IdempotencyKey:  req.GetIdempotencyKey(),
+	}))
+}
+
+// write is what all three are. Counts are loaded beside the write; if that fails
+// the write is none the worse.
+func (s *reactionService) write(ctx context.Context, said storage.Set) (*likewisev1.SetReactionResponse, error) {
+	set, err := setOf(ctx, said)
 	if err != nil {
 		return nil, err
 	}
@@ -35,13 +68,8 @@ func (s *reactionService) SetReaction(ctx context.Context, req *likewisev1.SetRe
 	if err != nil {
 		return nil, err
 	}
-	resp := &likewisev1.SetReactionResponse{
-		Reaction:         reactionToProto(result.Reaction),
-		Version:          result.Version,
-		PreviousReaction: reactionToProto(result.Previous),
-		Changed:          result.Changed,
-		ConsistencyToken: formatToken(result.CommittedAt),
-	}
+	answerETag(ctx, result.Version)
+	resp := resultToProto(result)
 	if counts, included, ok := s.counts.besideWrite(ctx, set.Video, result); ok {
 		resp.Counts, resp.CountsIncludeChange = countsToProto(counts), included
 	}
@@ -58,6 +86,7 @@ func (s *reactionService) GetReaction(ctx context.Context, req *likewisev1.GetRe
 	if err != nil {
 		return nil, err
 	}
+	answerETag(ctx, state.Version)
 	return &likewisev1.GetReactionResponse{Reaction: reactionToProto(state.Reaction), Version: state.Version}, nil
 }
 
@@ -74,78 +103,25 @@ func (s *reactionService) GetCounts(ctx context.Context, req *likewisev1.GetCoun
 	return &likewisev1.GetCountsResponse{Counts: countsToProto(counts)}, nil
 }
 
-func setOf(ctx context.Context, req *likewisev1.SetReactionRequest) (storage.Set, error) {
+// setOf completes what a request says by what its headers and its token say.
+func setOf(ctx context.Context, said storage.Set) (storage.Set, error) {
 	user, err := userFrom(ctx)
 	if err != nil {
 		return storage.Set{}, err
 	}
-	desired, err := reactionFromProto(req.GetReaction())
-	if err != nil {
-		return storage.Set{}, err
-	}
-	key, err := idempotencyKey(ctx, req.GetIdempotencyKey())
-	if err != nil {
-		return storage.Set{}, err
-	}
-	video := storage.VideoID(req.GetVideoId())
-	return storage.Set{
-		Slot:            slotOf(video, user),
-		Video:           video,
-		User:            user,
-		Desired:         desired,
-		ExpectedVersion: req.ExpectedVersion,
-		IdempotencyKey:  key,
-	}, nil
+	said.User, said.Slot = user, slotOf(said.Video, user)
+	said.IdempotencyKey, said.ExpectedVersion, err = conditionsOf(ctx, said.IdempotencyKey, said.ExpectedVersion)
+	return said, err
 }
 
-var (
-	errTwoKeys = &invalidError{Field: "idempotency_key", Say: "differs from the header Idempotency-Key; send one of them"}
-	errBadKey  = &invalidError{Field: keyHeader, Say: "must be at most 128 printable ASCII characters, and be sent once"}
-)
-
-// idempotencyKey returns the key of a write from the field, which is valid, or
-// the header, which may hold anything.
-func idempotencyKey(ctx context.Context, field string) (string, error) {
-	header, err := keyFromHeader(ctx)
-	switch {
-	case err != nil:
-		return "", err
-	case header == "" || header == field:
-		return field, nil
-	case field == "":
-		return header, nil
-	default:
-		return "", errTwoKeys
-	}
-}
-
-func keyFromHeader(ctx context.Context) (string, error) {
-	call, ok := connect.CallInfoForHandlerContext(ctx)
-	if !ok {
-		return "", nil
-	}
-	values := call.RequestHeader()[http.CanonicalHeaderKey(keyHeader)]
-	switch {
-	case len(values) == 0:
-		return "", nil
-	case len(values) > 1 || !validKey(values[0]):
-		return "", errBadKey
-	default:
-		return values[0], nil
-	}
-}
-
-func validKey(key string) bool {
-	for i := range len(key) {
-		if key[i] < 0x21 || key[i] > 0x7e {
-			return false
-		}
-	}
-	return len(key) <= maxID
+// youngRequest says how old counts may be.
+type youngRequest interface {
+	GetMaxStaleness() *durationpb.Duration
+	GetConsistencyToken() string
 }
 
 // boundOf says how old counts may be for a caller.
-func boundOf(req *likewisev1.GetCountsRequest, b bound) (bound, error) {
+func boundOf(req youngRequest, b bound) (bound, error) {
 	if staleness := req.GetMaxStaleness(); staleness != nil {
 		b.maxAge, b.demanded = staleness.AsDuration(), true
 	}
@@ -157,8 +133,4 @@ func boundOf(req *likewisev1.GetCountsRequest, b bound) (bound, error) {
 		b.after = after
 	}
 	return b, nil
-}
-
-func countsToProto(s snapshot) *likewisev1.Counts {
-	return &likewisev1.Counts{Likes: s.likes, Dislikes: s.dislikes, AsOf: timestamppb.New(s.asOf)}
 }
