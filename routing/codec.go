@@ -13,7 +13,8 @@ import (
 //	count    uvarint
 //	nodes    count times: name, region, peer address, front address (each a
 //	         uvarint length and that many bytes), incarnation, seq (uvarint),
-//	         state (1 byte), topology epoch (uvarint)
+//	         state (1 byte), topology epoch (uvarint), topology hash (8 bytes,
+//	         big-endian), flags (1 byte: 1 settled; the others are ignored)
 //
 // A change of this layout takes a new version. Nodes ignore versions that they
 // do not know, so a release must read the next version before another sends it.
@@ -23,8 +24,11 @@ const (
 	// maxNodes bounds a message and a roster. A deployment of Likewise has a
 	// dozen regions with a few nodes each.
 	maxNodes = 1024
-	// minNodeSize is the fewest bytes that a node takes: eight fields of a byte.
-	minNodeSize = 8
+	// minNodeSize is the fewest bytes that a node takes: nine fields of a byte,
+	// and a hash.
+	minNodeSize = 17
+
+	flagSettled = 1
 )
 
 var (
@@ -51,7 +55,16 @@ func appendNode(buf []byte, n Node) []byte {
 	buf = binary.AppendUvarint(buf, n.Incarnation)
 	buf = binary.AppendUvarint(buf, n.Seq)
 	buf = append(buf, byte(n.State))
-	return binary.AppendUvarint(buf, uint64(n.TopologyEpoch)) //nolint:gosec // a valid epoch is not negative
+	buf = binary.AppendUvarint(buf, uint64(n.TopologyEpoch)) //nolint:gosec // a valid epoch is not negative
+	buf = binary.BigEndian.AppendUint64(buf, n.TopologyHash)
+	return append(buf, n.flags())
+}
+
+func (n Node) flags() (flags byte) {
+	if n.Settled {
+		flags |= flagSettled
+	}
+	return flags
 }
 
 // decode reads a message. It returns valid nodes or an error, never some of the
@@ -129,6 +142,14 @@ func (r *reader) int64() int64 {
 	return int64(v)
 }
 
+func (r *reader) uint64() uint64 {
+	b := r.take(8)
+	if r.bad {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
 func (r *reader) node() Node {
 	return Node{
 		Name:          r.string(),
@@ -139,5 +160,7 @@ func (r *reader) node() Node {
 		Seq:           r.uvarint(),
 		State:         State(r.byte()),
 		TopologyEpoch: r.int64(),
+		TopologyHash:  r.uint64(),
+		Settled:       r.byte()&flagSettled != 0,
 	}
 }

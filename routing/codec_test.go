@@ -21,11 +21,13 @@ func TestMessagesSurviveTheirEncoding(t *testing.T) {
 	})
 }
 
+const golden = "\x01\x01\x03a-1\x01a\x03p:1\x03f:2\xac\x02\x02\x01\x07\x00\x00\x00\x00\x00\x00\x01\x02\x01"
+
 // The layout is what other releases read.
 func TestMessageGoldenBytes(t *testing.T) {
 	t.Parallel()
-	n := Node{Name: "a-1", Region: "a", PeerAddr: "p:1", FrontAddr: "f:2", Incarnation: 300, Seq: 2, State: Ready, TopologyEpoch: 7}
-	require.Equal(t, "\x01\x01\x03a-1\x01a\x03p:1\x03f:2\xac\x02\x02\x01\x07", string(encode([]Node{n})))
+	n := Node{Name: "a-1", Region: "a", PeerAddr: "p:1", FrontAddr: "f:2", Incarnation: 300, Seq: 2, State: Ready, TopologyEpoch: 7, TopologyHash: 258, Settled: true}
+	require.Equal(t, golden, string(encode([]Node{n})))
 }
 
 func TestTheLargestEntryFitsAPacket(t *testing.T) {
@@ -33,7 +35,7 @@ func TestTheLargestEntryFitsAPacket(t *testing.T) {
 	n := Node{
 		Name: strings.Repeat("n", maxNodeName), Region: Region(strings.Repeat("r", maxRegion)),
 		PeerAddr: strings.Repeat("p", maxAddr), FrontAddr: strings.Repeat("f", maxAddr),
-		Incarnation: math.MaxUint64, Seq: math.MaxUint64, State: Leaving, TopologyEpoch: math.MaxInt64,
+		Incarnation: math.MaxUint64, Seq: math.MaxUint64, State: Leaving, TopologyEpoch: math.MaxInt64, TopologyHash: math.MaxUint64, Settled: true,
 	}
 	require.NoError(t, n.Validate())
 	message := encode([]Node{n})
@@ -73,7 +75,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encode(nil))
 	f.Add(encode(sixNodes()))
 	f.Add([]byte{codecVersion, 0xff, 0xff, 0xff, 0xff, 0x0f})
-	f.Add([]byte("\x01\x01\x03a-1\x01a\x03p:1\x03f:2\xac\x02\x02\x01\x07"))
+	f.Add([]byte(golden))
+	f.Add([]byte(golden[:len(golden)-1] + "\xff")) // flags of a later release
 	f.Fuzz(func(t *testing.T, message []byte) {
 		nodes, err := decode(message)
 		if err != nil {

@@ -53,9 +53,21 @@
 // failure detector does not see is Dead in the map; after ten minutes it is
 // forgotten.
 //
-// Two live processes with one name are a mistake of the operator. The one with
-// the higher incarnation has the name; the other logs an error, and the metric
-// likewise_routing_name_conflicts shows it everywhere.
+// # Who does not fit
+//
+// A node that starts is quiet: memberlist has it, and nobody's map does, until
+// it has met others and found that it fits to them. It ends (see Gossip.Run) if
+// its name is taken by a process that answers a ping under its own identity, if
+// its seeds answer and turn it away, or if the settled nodes go by another
+// topology of the same epoch. A process that was killed a moment ago answers
+// nothing, so a restart takes over its name before anybody has noticed the
+// death. After a few seconds a node has settled, and ends for none of this: the
+// newcomer gives way, never the node that serves.
+//
+// Two settled processes with one name can still meet, after a cut. Then the one
+// with the higher incarnation has the name, for as long as it is live; the other
+// logs an error, and the metric likewise_routing_name_conflicts shows it
+// everywhere. likewise_routing_topology_conflicts does so for two databases.
 //
 // A node that runs alone needs no gossip: SingleNode and Static are its map.
 package routing

@@ -51,6 +51,8 @@ type Gossip struct {
 	metrics *metrics
 	tune    func(*memberlist.Config) // a test's hook into the profile; may be nil
 
+	settleAfter, firstRejoin time.Duration // the constants, but for tests
+
 	queue  memberlist.TransmitLimitedQueue
 	others atomic.Int64 // live processes besides our own
 	inbox  chan []byte
@@ -59,6 +61,8 @@ type Gossip struct {
 	bound  chan struct{} // closed when addr is set
 	addr   string
 	latest atomic.Pointer[version]
+
+	twin atomic.Pointer[memberlist.Node] // the last that claimed our identity
 
 	mu    sync.Mutex // taken inside memberlist's locks: never call memberlist under it
 	known *members   // guarded by mu
@@ -79,6 +83,9 @@ func NewGossip(cfg GossipConfig) (*Gossip, error) {
 		reread:  make(chan struct{}, 1),
 		bound:   make(chan struct{}),
 		known:   newMembers(cfg.Self, cfg.Initial),
+
+		settleAfter: settleAfter,
+		firstRejoin: firstRejoin,
 	}
 	if err := g.metrics.register(cfg.Registerer); err != nil {
 		return nil, fmt.Errorf("registering gossip metrics: %w", err)
@@ -86,14 +93,18 @@ func NewGossip(cfg GossipConfig) (*Gossip, error) {
 	g.queue.RetransmitMult = memberlist.DefaultLANConfig().RetransmitMult
 	g.queue.NumNodes = func() int { return int(g.others.Load()) + 1 }
 	g.latest.Store(&version{m: g.known.snapshot(), replaced: make(chan struct{})})
-	g.broadcast(g.known.self, nil)
 	return g, nil
 }
 
 // Run binds, joins and gossips until ctx ends. Then it says that it leaves,
 // stops, and returns nil; each of these steps is bounded. Call it once.
+//
+// In its first seconds it may end with a NameTakenError, a SeedsRefusedError or
+// an OtherTopologyError: then the node must not run beside those that do. Until
+// it has looked for that, nobody has heard of it.
 func (g *Gossip) Run(ctx context.Context) error {
-	ml, err := memberlist.Create(g.profile())
+	conf := g.profile()
+	ml, err := memberlist.Create(conf)
 	if err != nil {
 		return fmt.Errorf("starting gossip on %s: %w", g.cfg.BindAddr, err)
 	}
@@ -103,7 +114,9 @@ func (g *Gossip) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.mergeInbox(ctx) })
 	group.Go(func() error { return g.followTopology(ctx) })
-	group.Go(func() error { return g.rejoin(ctx, cluster{ml}) })
+	c := cluster{ml, conf.TCPTimeout / 2}
+	group.Go(func() error { return g.rejoin(ctx, c) })
+	group.Go(func() error { return g.settle(ctx, c) })
 	group.Go(func() error {
 		<-ctx.Done()
 		return g.stop(context.WithoutCancel(ctx), ml)
@@ -116,13 +129,22 @@ func (g *Gossip) Run(ctx context.Context) error {
 func (g *Gossip) stop(ctx context.Context, ml *memberlist.Memberlist) error {
 	announce, cancel := context.WithTimeoutCause(ctx, announceTimeout, errAnnounceTimeout)
 	defer cancel()
-	if err := errors.Join(g.announceLeaving(announce), ml.Leave(leaveTimeout)); err != nil {
+	if err := errors.Join(g.announceLeaving(announce), g.sayFarewell(ml)); err != nil {
 		g.log.Info("left without telling all", zap.Error(err))
 	}
 	if err := ml.Shutdown(); err != nil {
 		return fmt.Errorf("stopping gossip: %w", err)
 	}
 	return nil
+}
+
+// sayFarewell leaves memberlist, unless another process has our identity: the
+// farewell would be taken for its own.
+func (g *Gossip) sayFarewell(ml *memberlist.Memberlist) error {
+	if g.twin.Load() != nil {
+		return nil
+	}
+	return ml.Leave(leaveTimeout)
 }
 
 // profile is memberlist's LAN profile with what this package changes.
@@ -240,6 +262,9 @@ func newConflicts(g *Gossip) conflicts {
 
 func (c conflicts) NotifyConflict(existing, other *memberlist.Node) {
 	c.g.metrics.addrConflicts.Inc()
+	if existing.Name == identityOf(c.g.cfg.Self).String() {
+		c.g.twin.Store(other)
+	}
 	c.often.Do(func() {
 		c.g.log.Error("two processes have one name and incarnation; start each node with a name of its own and one database",
 			zap.String("identity", existing.Name),
@@ -273,8 +298,13 @@ func (w logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// cluster is memberlist as the rejoin loop sees it.
-type cluster struct{ ml *memberlist.Memberlist }
+// cluster is memberlist as the loops that join and settle see it.
+type cluster struct {
+	ml *memberlist.Memberlist
+	// patience is less than what an attempt to join takes that times out, and
+	// more than what one takes that is turned away.
+	patience time.Duration
+}
 
 func (c cluster) self() netip.AddrPort {
 	addr, _ := netip.ParseAddrPort(c.ml.LocalNode().Address())

@@ -121,7 +121,10 @@ type node struct {
 	wire *wire
 	addr string
 	logs *observer.ObservedLogs
-	stop func() error // ends Run and returns its error
+	done chan struct{} // closed when Run has ended
+	stop func() error  // ends Run and returns its error
+
+	endsItself bool // with an error, and the test says so
 }
 
 // spec says how to start a node. The zero value of a field is a default.
@@ -134,6 +137,8 @@ type spec struct {
 	key         []byte
 	state       State
 	rejoin      time.Duration
+	settle      time.Duration
+	initial     Topology
 	topology    func(context.Context) (Topology, error)
 }
 
@@ -148,9 +153,11 @@ func start(t *testing.T, w *wires, s spec) *node {
 	if s.key == nil {
 		s.key = testKey
 	}
-	initial := threeRegions(t, 1)
+	if s.initial.Epoch == 0 {
+		s.initial = threeRegions(t, 1)
+	}
 	if s.topology == nil {
-		s.topology = func(context.Context) (Topology, error) { return initial, nil }
+		s.topology = func(context.Context) (Topology, error) { return s.initial, nil }
 	}
 	wire := newWire(t, w, s.ip)
 	core, logs := observer.New(zapcore.InfoLevel)
@@ -163,7 +170,7 @@ func start(t *testing.T, w *wires, s spec) *node {
 		Seeds:       []string{wire.addr}, // its own address among the seeds is harmless
 		Key:         s.key,
 		Topology:    s.topology,
-		Initial:     initial,
+		Initial:     s.initial,
 		RejoinEvery: max(s.rejoin, 200*time.Millisecond),
 		Log:         zap.New(core),
 	}
@@ -176,6 +183,12 @@ func start(t *testing.T, w *wires, s spec) *node {
 		quick(conf)
 		conf.Transport = wire
 	}
+	if s.rejoin != 0 {
+		g.firstRejoin = s.rejoin
+	}
+	if s.settle != 0 {
+		g.settleAfter = s.settle
+	}
 	n := &node{Gossip: g, wire: wire, addr: wire.addr, logs: logs}
 	n.run(t)
 	return n
@@ -184,14 +197,19 @@ func start(t *testing.T, w *wires, s spec) *node {
 func (n *node) run(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(ctx) }()
+	n.done = make(chan struct{})
+	var ended error
+	go func() {
+		ended = n.Run(ctx)
+		close(n.done)
+	}()
 	n.stop = sync.OnceValue(func() error {
 		cancel()
-		return <-ended
+		<-n.done
+		return ended
 	})
 	t.Cleanup(func() {
-		if err := n.stop(); err != nil {
+		if err := n.stop(); err != nil && !n.endsItself {
 			t.Errorf("Run of %s: %v", n.addr, err)
 		}
 	})
@@ -200,6 +218,57 @@ func (n *node) run(t *testing.T) {
 	addr, err := n.Addr(bound)
 	require.NoError(t, err)
 	require.Equal(t, n.addr, addr)
+}
+
+// ends waits until Run has ended by itself, and returns its error.
+func (n *node) ends(t *testing.T) error {
+	t.Helper()
+	n.endsItself = true
+	select {
+	case <-n.done:
+		return n.stop()
+	case <-time.After(soon):
+		t.Fatalf("%s goes on; it sees %+v", n.addr, n.Map().Nodes())
+		return nil
+	}
+}
+
+// settles waits until the node has settled.
+func (n *node) settles(t *testing.T) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.known.self.Settled
+	}, soon, 10*time.Millisecond)
+}
+
+// goesOn checks that Run has not ended.
+func (n *node) goesOn(t *testing.T) {
+	t.Helper()
+	select {
+	case <-n.done:
+		require.NoError(t, n.stop(), "%s ended", n.addr)
+	default:
+	}
+}
+
+// never watches the maps of a node from now on. What it returns ends that, and
+// says whether any of them satisfied bad.
+func (n *node) never(t *testing.T, what string, bad func(*Map) bool) (check func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	seen := make(chan *Map, 1)
+	go func() {
+		m, _ := n.Await(ctx, bad) // nil if the watch ended first
+		seen <- m
+	}()
+	return func() {
+		cancel()
+		if m := <-seen; m != nil {
+			t.Errorf("%s saw %s: %+v", n.addr, what, m.Nodes())
+		}
+	}
 }
 
 // kill takes the node's sockets away, without a word to the others.

@@ -27,12 +27,14 @@ var (
 
 // mergeInbox merges messages until ctx ends.
 func (g *Gossip) mergeInbox(ctx context.Context) error {
-	var reported uint64 // the incarnation of the last rival
+	var rival uint64       // the incarnation of the last that was reported
+	var dissident identity // the last that was reported
 	for {
 		select {
 		case msg := <-g.inbox:
 			g.hear(msg)
-			reported = g.reportRival(reported)
+			rival = g.reportRival(rival)
+			dissident = g.reportDissent(dissident)
 		case <-ctx.Done():
 			return nil
 		}
@@ -72,6 +74,23 @@ func (g *Gossip) reportRival(reported uint64) uint64 {
 		zap.Uint64("other_incarnation", rival.Incarnation),
 		zap.String("peer", rival.PeerAddr))
 	return rival.Incarnation
+}
+
+// reportDissent logs that a node goes by another topology of the same epoch. It
+// returns the process that was reported last.
+func (g *Gossip) reportDissent(reported identity) identity {
+	g.mu.Lock()
+	_, _, other := g.known.dissent()
+	epoch := g.known.self.TopologyEpoch
+	g.mu.Unlock()
+	if other.Name == "" || identityOf(other) == reported {
+		return reported
+	}
+	g.log.Error("a node goes by another topology of the same epoch; give all nodes the URL of one database",
+		zap.String("peer_node", other.Name),
+		zap.String("peer", other.PeerAddr),
+		zap.Int64("epoch", epoch))
+	return identityOf(other)
 }
 
 // followTopology reads the topology whenever a higher epoch was heard, until it
@@ -131,7 +150,7 @@ func (g *Gossip) adopt(t Topology) (adopted bool) {
 	g.update(func(known *members) bool {
 		adopted = known.adopt(t)
 		if adopted {
-			g.broadcast(known.say(func(n *Node) { n.TopologyEpoch = t.Epoch }), nil)
+			g.say(known, func(n *Node) { n.TopologyEpoch, n.TopologyHash = t.Epoch, t.hash }, nil)
 		}
 		return adopted
 	})

@@ -22,6 +22,8 @@ func genNode() *rapid.Generator[Node] {
 			Seq:           rapid.Uint64Range(0, 2).Draw(t, "seq"),
 			State:         rapid.SampledFrom([]State{Joining, Ready, Leaving}).Draw(t, "state"),
 			TopologyEpoch: rapid.Int64Range(0, 2).Draw(t, "epoch"),
+			TopologyHash:  rapid.Uint64Range(0, 2).Draw(t, "hash"),
+			Settled:       rapid.Bool().Draw(t, "settled"),
 		}
 	})
 }

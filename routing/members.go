@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,21 +42,23 @@ const forgetAfter = 10 * time.Minute
 type members struct {
 	self     Node
 	topology Topology
+	quiet    bool   // nobody has been told of self yet
 	heard    roster // others' entries and our own
 	live     map[identity]struct{}
-	gone     map[string]time.Time // since when an entry's process is not live
-	epoch    int64                // highest topology epoch heard
+	gone     map[identity]time.Time // since when an entry's process is not live
+	epoch    int64                  // highest topology epoch heard
 }
 
 func newMembers(self Node, t Topology) *members {
 	self.Seq = 1
-	self.TopologyEpoch = t.Epoch
+	self.TopologyEpoch, self.TopologyHash = t.Epoch, t.hash
 	return &members{
 		self:     self,
 		topology: t,
-		heard:    roster{self.Name: self},
+		quiet:    true,
+		heard:    roster{identityOf(self): self},
 		live:     make(map[identity]struct{}),
-		gone:     make(map[string]time.Time),
+		gone:     make(map[identity]time.Time),
 		epoch:    t.Epoch,
 	}
 }
@@ -64,7 +67,7 @@ func newMembers(self Node, t Topology) *members {
 func (m *members) say(change func(*Node)) Node {
 	change(&m.self)
 	m.self.Seq++
-	m.heard, _ = merge(m.heard, roster{m.self.Name: m.self})
+	m.heard, _ = merge(m.heard, roster{identityOf(m.self): m.self})
 	return m.self
 }
 
@@ -72,10 +75,10 @@ func (m *members) say(change func(*Node)) Node {
 // fit any more are not accepted; their number comes back as rejected.
 func (m *members) hear(nodes []Node) (news []Node, rejected int) {
 	said := rosterOf(nodes)
-	for name, n := range said {
+	for id, n := range said {
 		m.epoch = max(m.epoch, n.TopologyEpoch)
-		if _, known := m.heard[name]; !known && len(m.heard)+len(said) > maxNodes {
-			delete(said, name)
+		if _, known := m.heard[id]; !known && len(m.heard)+len(said) > maxNodes {
+			delete(said, id)
 			rejected++
 		}
 	}
@@ -110,33 +113,49 @@ func (m *members) adopt(t Topology) bool {
 // the node goes by.
 func (m *members) behind() bool { return m.epoch > m.topology.Epoch }
 
-// forget drops the entries whose processes were not live for forgetAfter.
+// forget drops the entries whose processes were not live for forgetAfter, and
+// earlier those whose name was taken over.
 func (m *members) forget(now time.Time) (forgotten int) {
-	for name, n := range m.heard {
+	current := m.current()
+	for id, n := range m.heard {
 		if m.seen(n) {
-			delete(m.gone, name)
+			delete(m.gone, id)
 			continue
 		}
-		since, noted := m.gone[name]
+		since, noted := m.gone[id]
+		superseded := current[id.name] != n
 		if !noted {
-			m.gone[name] = now
-		} else if now.Sub(since) >= forgetAfter {
-			delete(m.gone, name)
-			delete(m.heard, name)
+			m.gone[id] = now
+		} else if superseded || now.Sub(since) >= forgetAfter {
+			delete(m.gone, id)
+			delete(m.heard, id)
 			forgotten++
 		}
 	}
-	if _, known := m.heard[m.self.Name]; !known {
-		m.heard[m.self.Name] = m.self // a process that took our name is gone for good
-	}
 	return forgotten
+}
+
+// current returns, name by name, the entry that counts: that of the latest
+// process which is live, so that a restart takes over at once, and a process that
+// came and went under the name of another leaves it to that one. If none is
+// live, it is the entry of the latest.
+func (m *members) current() map[string]Node {
+	current := make(map[string]Node, len(m.heard))
+	for _, n := range m.heard {
+		cur, ok := current[n.Name]
+		if seen := m.seen(n); !ok || seen && !m.seen(cur) || seen == m.seen(cur) && n.Incarnation > cur.Incarnation {
+			current[n.Name] = n
+		}
+	}
+	return current
 }
 
 // snapshot returns the map. An entry whose process is not live is Dead in it,
 // until that process is seen again or another takes over its name.
 func (m *members) snapshot() *Map {
-	nodes := make([]Node, 0, len(m.heard))
-	for _, n := range m.heard {
+	current := m.current()
+	nodes := make([]Node, 0, len(current))
+	for _, n := range current {
 		if !m.seen(n) {
 			n.State = Dead
 		}
@@ -146,10 +165,13 @@ func (m *members) snapshot() *Map {
 }
 
 // tell returns what the node tells a peer that asks for everything: itself
-// first, and the live. The dead are left out, or two nodes could keep an entry
+// first, unless it is quiet, and the live. The dead are left out, or two nodes could keep an entry
 // from being forgotten by telling it to each other.
 func (m *members) tell() []Node {
-	nodes := []Node{m.self}
+	var nodes []Node
+	if !m.quiet {
+		nodes = append(nodes, m.self)
+	}
 	for _, n := range m.heard {
 		if m.seen(n) && identityOf(n) != identityOf(m.self) && len(nodes) < maxNodes {
 			nodes = append(nodes, n)
@@ -175,9 +197,52 @@ func (m *members) conflicts() []string {
 	return names
 }
 
-// rival returns the entry under the node's own name that the node did not say.
-// Then another process runs under that name.
+// rival returns the entry of a later process under the node's own name, or one
+// under its very identity that it did not say.
 func (m *members) rival() (Node, bool) {
-	n := m.heard[m.self.Name]
-	return n, n != m.self
+	if n := m.heard[identityOf(m.self)]; n != m.self {
+		return n, true
+	}
+	for _, n := range m.heard {
+		if n.Name == m.self.Name && n.Incarnation > m.self.Incarnation {
+			return n, true
+		}
+	}
+	return Node{}, false
+}
+
+// votes counts nodes that go by one topology.
+type votes struct{ settled, all int }
+
+func (v votes) plus(n Node) votes {
+	if n.Settled {
+		v.settled++
+	}
+	v.all++
+	return v
+}
+
+// dissent compares the node's topology with that of the live nodes which go by
+// the same epoch. It returns how many agree, itself among them, how many do
+// not, and one of these.
+func (m *members) dissent() (agree, disagree votes, other Node) {
+	agree = agree.plus(m.self)
+	for _, n := range m.current() {
+		switch {
+		case n.Name == m.self.Name, !m.seen(n), n.TopologyEpoch != m.self.TopologyEpoch, n.TopologyHash == 0:
+		case n.TopologyHash == m.self.TopologyHash:
+			agree = agree.plus(n)
+		default:
+			disagree = disagree.plus(n)
+			if other.Name == "" || compareNames(n, other) < 0 {
+				other = n
+			}
+		}
+	}
+	return agree, disagree, other
+}
+
+// compareNames prefers a settled node as an example, then the first by name.
+func compareNames(a, b Node) int {
+	return cmp.Or(cmp.Compare(b.flags(), a.flags()), cmp.Compare(a.Name, b.Name))
 }

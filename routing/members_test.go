@@ -25,6 +25,7 @@ func TestMembers(t *testing.T) {
 	setup := func(t *testing.T) *members {
 		t.Helper()
 		m := newMembers(self, threeRegions(t, 1))
+		m.quiet = false
 		m.hear([]Node{other})
 		m.see(identityOf(other))
 		return m
@@ -71,6 +72,29 @@ func TestMembers(t *testing.T) {
 		require.Empty(t, m.conflicts())
 	})
 
+	t.Run("a process that comes and goes under another's name leaves it the name", func(t *testing.T) {
+		t.Parallel()
+		m := setup(t)
+		passing := Node{Name: "b-1", Region: "b", Incarnation: 4, Seq: 1, State: Leaving}
+		m.hear([]Node{passing})
+		requireState(t, m, "b-1", Ready) // nobody has seen it
+		m.see(identityOf(passing))
+		requireState(t, m, "b-1", Leaving)
+		m.miss(identityOf(passing))
+		requireState(t, m, "b-1", Ready)
+		m.forget(time.Unix(0, 0))
+		require.Equal(t, 1, m.forget(time.Unix(1, 0)), "what is superseded is forgotten soon")
+		m.miss(identityOf(other))
+		requireState(t, m, "b-1", Dead)
+	})
+
+	t.Run("a quiet node tells of others only", func(t *testing.T) {
+		t.Parallel()
+		m := setup(t)
+		m.quiet = true
+		require.Equal(t, []Node{other}, m.tell())
+	})
+
 	t.Run("the dead are not told, and forgotten in the end", func(t *testing.T) {
 		t.Parallel()
 		m := setup(t)
@@ -97,10 +121,16 @@ func TestMembers(t *testing.T) {
 		rival, exists := m.rival()
 		require.True(t, exists)
 		require.EqualValues(t, 2, rival.Incarnation)
+		requireState(t, m, "self", Leaving) // nobody sees it
+		m.see(identityOf(rival))
+		requireState(t, m, "self", Ready)
 
-		m.forget(time.Unix(0, 0))
-		m.forget(time.Unix(0, 0).Add(forgetAfter))
+		m.miss(identityOf(rival))
 		requireState(t, m, "self", Leaving)
+		m.forget(time.Unix(0, 0))
+		m.forget(time.Unix(1, 0))
+		_, exists = m.rival()
+		require.False(t, exists)
 	})
 
 	t.Run("an epoch heard makes the node behind until it adopts one as high", func(t *testing.T) {

@@ -5,13 +5,12 @@ import (
 	"maps"
 )
 
-// roster is what a node has heard of each name.
-type roster map[string]Node
+// roster is what a node has heard of each process.
+type roster map[identity]Node
 
 // compare orders two things said under one name. First comes the stamp
 // (Incarnation, Seq), which only the node that speaks raises: so no clock
-// decides which news is newer, and a restart, whose incarnation is higher, takes
-// over from whatever the earlier process said, at whatever address.
+// decides which news is newer.
 //
 // One stamp names two entries only if two processes got the same incarnation,
 // which is a fault (it is logged where it is seen). The order is total all the
@@ -26,10 +25,12 @@ func compare(a, b Node) int {
 		cmp.Compare(a.Region, b.Region),
 		cmp.Compare(a.PeerAddr, b.PeerAddr),
 		cmp.Compare(a.FrontAddr, b.FrontAddr),
+		cmp.Compare(a.TopologyHash, b.TopologyHash),
+		cmp.Compare(a.flags(), b.flags()),
 	)
 }
 
-// merge returns, name by name, the greater entry of a and b, and the entries of
+// merge returns, process by process, the greater entry of a and b, and the entries of
 // b that were greater: the news. It changes neither. Because it is a maximum in
 // a total order, three laws hold for all rosters:
 //
@@ -44,21 +45,21 @@ func merge(a, b roster) (merged roster, news []Node) {
 	if merged == nil {
 		merged = make(roster, len(b))
 	}
-	for name, n := range b {
-		if cur, ok := merged[name]; !ok || compare(n, cur) > 0 {
-			merged[name] = n
+	for id, n := range b {
+		if cur, ok := merged[id]; !ok || compare(n, cur) > 0 {
+			merged[id] = n
 			news = append(news, n)
 		}
 	}
 	return merged, news
 }
 
-// rosterOf merges nodes, which may hold a name more than once.
+// rosterOf merges nodes, which may hold a process more than once.
 func rosterOf(nodes []Node) roster {
 	r := make(roster, len(nodes))
 	for _, n := range nodes {
-		if cur, ok := r[n.Name]; !ok || compare(n, cur) > 0 {
-			r[n.Name] = n
+		if cur, ok := r[identityOf(n)]; !ok || compare(n, cur) > 0 {
+			r[identityOf(n)] = n
 		}
 	}
 	return r

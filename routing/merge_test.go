@@ -50,7 +50,7 @@ func TestNodesThatHeardTheSameHoldTheSame(t *testing.T) {
 		heard := rapid.Permutation(append(said, said...)).Draw(t, "heard in any order, twice")
 		one := roster{}
 		for _, n := range heard {
-			one = mustMerge(one, roster{n.Name: n})
+			one = mustMerge(one, roster{identityOf(n): n})
 		}
 		require.Equal(t, rosterOf(said), one)
 	})
@@ -65,17 +65,10 @@ func TestMergeChangesNeitherAndNamesTheNews(t *testing.T) {
 		require.Equal(t, a0, a)
 		require.Equal(t, b0, b)
 		for _, n := range news {
-			require.Equal(t, b[n.Name], n)
-			require.NotEqual(t, a[n.Name], n)
+			require.Equal(t, b[identityOf(n)], n)
+			require.NotEqual(t, a[identityOf(n)], n)
 		}
 		require.Equal(t, merged, mustMerge(a, rosterOf(news)), "the news is all that is new")
 	})
 }
 
-func TestARestartTakesOverWhateverWasSaidBefore(t *testing.T) {
-	t.Parallel()
-	before := Node{Name: "a", PeerAddr: "127.0.0.1:1", Incarnation: 4, Seq: 900, State: Leaving}
-	after := Node{Name: "a", PeerAddr: "127.0.0.2:2", Incarnation: 5, Seq: 1, State: Joining}
-	require.Equal(t, roster{"a": after}, mustMerge(roster{"a": before}, roster{"a": after}))
-	require.Equal(t, roster{"a": after}, mustMerge(roster{"a": after}, roster{"a": before}))
-}

@@ -18,6 +18,7 @@ type metrics struct {
 	epoch         prometheus.Gauge
 	epochHeard    prometheus.Gauge
 	conflicts     prometheus.Gauge
+	dissent       prometheus.Gauge
 	seedsMissing  prometheus.Gauge
 	dropped       *prometheus.CounterVec
 	readsFailed   prometheus.Counter
@@ -41,6 +42,10 @@ func newMetrics() *metrics {
 		conflicts: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "likewise_routing_name_conflicts",
 			Help: "Names under which more than one live process is seen. Above 0 for more than a minute: two nodes have one name.",
+		}),
+		dissent: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "likewise_routing_topology_conflicts",
+			Help: "Live nodes that go by another topology of the same epoch. Any: they use another database.",
 		}),
 		seedsMissing: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "likewise_routing_seeds_missing",
@@ -69,7 +74,7 @@ func (m *metrics) register(r prometheus.Registerer) error {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		m.nodes, m.epoch, m.epochHeard, m.conflicts, m.seedsMissing, m.dropped, m.readsFailed, m.addrConflicts,
+		m.nodes, m.epoch, m.epochHeard, m.conflicts, m.dissent, m.seedsMissing, m.dropped, m.readsFailed, m.addrConflicts,
 	} {
 		errs = append(errs, r.Register(c))
 	}
@@ -88,4 +93,6 @@ func (m *metrics) observe(known *members, snapshot *Map) {
 	m.epoch.Set(float64(known.topology.Epoch))
 	m.epochHeard.Set(float64(known.epoch))
 	m.conflicts.Set(float64(len(known.conflicts())))
+	_, disagree, _ := known.dissent()
+	m.dissent.Set(float64(disagree.all))
 }

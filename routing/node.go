@@ -65,8 +65,14 @@ type Node struct {
 	Seq uint64
 
 	State State
-	// TopologyEpoch is the epoch of the topology that the node goes by.
+	// TopologyEpoch is the epoch of the topology that the node goes by, and
+	// TopologyHash tells that topology from another one of the same epoch. 0:
+	// the node does not say.
 	TopologyEpoch int64
+	TopologyHash  uint64
+	// Settled is said by a process that has run for a while: whoever comes later
+	// and does not fit to it is the one to give way.
+	Settled bool
 }
 
 // Validate says everything that is wrong with the entry, by field. Addresses

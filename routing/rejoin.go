@@ -30,11 +30,16 @@ var errResolveTimeout = errors.New("looking up the name timed out")
 
 // rejoin joins every seed that is not a live member, at once and then again and
 // again until ctx ends. memberlist forgets the dead after half a minute, and
-// then two halves of a healed cut would never look for each other.
+// then two halves of a healed cut would never look for each other. It ends early
+// with a SeedsRefusedError.
 func (g *Gossip) rejoin(ctx context.Context, c cluster) error {
 	failing := make(map[string]bool)
-	for pause := min(firstRejoin, g.cfg.RejoinEvery); ; pause = min(2*pause, g.cfg.RejoinEvery) {
-		g.joinMissing(ctx, c, failing)
+	turned := newTurnedAway(g.settleAfter)
+	for pause := min(g.firstRejoin, g.cfg.RejoinEvery); ; pause = min(2*pause, g.cfg.RejoinEvery) {
+		g.joinMissing(ctx, c, failing, turned)
+		if err := turned.verdict(g.alone()); err != nil && ctx.Err() == nil {
+			return err
+		}
 		g.update(func(known *members) bool { return known.forget(time.Now()) > 0 })
 		if !wait(ctx, pause) {
 			return nil
@@ -44,7 +49,7 @@ func (g *Gossip) rejoin(ctx context.Context, c cluster) error {
 
 // joinMissing does one round. failing remembers, from round to round, which
 // seeds could not be joined, so that the log says it once.
-func (g *Gossip) joinMissing(ctx context.Context, c cluster, failing map[string]bool) {
+func (g *Gossip) joinMissing(ctx context.Context, c cluster, failing map[string]bool, turned *turnedAway) {
 	seeds := g.missing(ctx, c, failing)
 	g.metrics.seedsMissing.Set(float64(len(seeds)))
 	results := make([]error, len(seeds))
@@ -52,7 +57,9 @@ func (g *Gossip) joinMissing(ctx context.Context, c cluster, failing map[string]
 	group.SetLimit(joinsAtOnce)
 	for i, addr := range seeds {
 		group.Go(func() error {
+			began := time.Now()
 			results[i] = c.join(addr)
+			turned.note(ctx, addr.String(), results[i], time.Since(began) < c.patience)
 			return nil
 		})
 	}

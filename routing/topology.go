@@ -3,6 +3,7 @@ package routing
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 )
 
@@ -30,6 +31,7 @@ type Topology struct {
 	Epoch int64
 
 	homes *[Slots]Region // never written after NewTopology
+	hash  uint64         // of all of it, and of where it comes from
 }
 
 // NewTopology returns the topology that the database holds under epoch, where
@@ -50,7 +52,22 @@ func NewTopology(epoch int64, regions [Slots]Region) (Topology, error) {
 	if err := errors.Join(errs...); err != nil {
 		return Topology{}, fmt.Errorf("invalid topology: %w", err)
 	}
-	return Topology{Epoch: epoch, homes: &regions}, nil
+	t := Topology{Epoch: epoch, homes: &regions}
+	return t.From(""), nil
+}
+
+// From returns the topology as one that comes from a certain database. origin is
+// anything that tells this database from others, and is the same wherever and
+// whenever it is read. Nodes that go by one epoch and do not agree in homes and
+// origin use different databases, and notice it.
+func (t Topology) From(origin string) Topology {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d %q", t.Epoch, origin)
+	for s := range Slots {
+		fmt.Fprintf(h, " %q", t.Home(Slot(s)))
+	}
+	t.hash = max(h.Sum64(), 1) // 0 says nothing
+	return t
 }
 
 // runEnd returns the first slot after start whose region is another.

@@ -61,9 +61,20 @@ func (g *Gossip) setState(s State, sent func()) {
 		panic("routing: no node says " + s.String() + " of itself") //nolint:forbidigo // the owner passes one of three constants
 	}
 	g.update(func(known *members) bool {
-		g.broadcast(known.say(func(n *Node) { n.State = s }), sent)
+		g.say(known, func(n *Node) { n.State = s }, sent)
 		return true
 	})
+}
+
+// say changes what the node says of itself, and tells the others unless it is
+// quiet: then they hear it with its first word. It needs mu.
+func (g *Gossip) say(known *members, change func(*Node), sent func()) {
+	n := known.say(change)
+	if !known.quiet {
+		g.broadcast(n, sent)
+	} else if sent != nil {
+		sent()
+	}
 }
 
 // Leave tells the others to send nothing new. It returns when that was sent to

@@ -17,6 +17,9 @@ type Topology struct {
 	// Epoch rises with every change; the highest one is in force.
 	Epoch   int64
 	Regions [Slots]string
+	// Origin tells the database from others: it is the same for all who read it,
+	// and stays in a copy.
+	Origin string
 }
 
 // ErrNoSchema means that the database holds no Likewise, or only part of it.
@@ -80,12 +83,14 @@ func (s *Store) Topology(ctx context.Context) (Topology, error) {
 	var t Topology
 	var slot, seen int64
 	var region string
-	_, err := pgx.ForEachRow(rows, []any{&t.Epoch, &slot, &region}, func() error {
+	var written time.Time
+	_, err := pgx.ForEachRow(rows, []any{&t.Epoch, &slot, &region, &written}, func() error {
 		t.Regions[slot] = region
 		seen++
 		return nil
 	})
 	if err == nil && seen == Slots {
+		t.Origin = written.UTC().Format(time.RFC3339Nano)
 		return t, nil
 	}
 	if err == nil || isUndefinedTable(err) {

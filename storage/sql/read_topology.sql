@@ -1,2 +1,2 @@
--- Index: topology_pkey.
-SELECT epoch, slot, region FROM topology WHERE epoch = (SELECT max(epoch) FROM topology) ORDER BY slot;
+-- Index: topology_pkey. When the first row of all was written tells this database from others.
+SELECT epoch, slot, region, (SELECT min(created_at) FROM topology) FROM topology WHERE epoch = (SELECT max(epoch) FROM topology) ORDER BY slot;
