@@ -77,7 +77,7 @@ func BenchmarkGetCounts(b *testing.B) {
 	b.Cleanup(s.counts.close)
 	b.Cleanup(s.Close)
 	empty := http.NewServeMux()
-	empty.Handle(likewisev1connect.NewReactionServiceHandler(emptyService{}, withJSON(), connect.WithCompressMinBytes(minCompress), s.frontChain()))
+	empty.Handle(likewisev1connect.NewReactionServiceHandler(emptyService{}, withCodecs(), connect.WithCompressMinBytes(minCompress), s.frontChain()))
 	for name, handler := range map[string]http.Handler{"cache": s.front.Handler, "empty": empty} {
 		b.Run(name, func(b *testing.B) {
 			server := httptest.NewServer(handler)

@@ -26,6 +26,7 @@ func (s *Server) frontChain() connect.Option {
 		recoverPanics(s.log, s.metrics),
 		measure(s.metrics),
 		mapErrors(s.log),
+		refuseUnread(),
 		authenticate(s.auth, accessTable(s.cfg.PrivateCounts)),
 		limitTime(s.cfg.Deadline, s.cfg.MaxDeadline),
 		validate.NewInterceptor(),
@@ -71,6 +72,7 @@ func recoverPanics(log *zap.Logger, m *metrics) connect.UnaryInterceptorFunc {
 func measure(m *metrics) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			reach(ctx)
 			began, procedure, code := time.Now(), req.Spec().Procedure, codeOf(toConnect(errPanicked))
 			defer func() {
 				m.latency.WithLabelValues(procedure).Observe(time.Since(began).Seconds())
@@ -79,6 +81,18 @@ func measure(m *metrics) connect.UnaryInterceptorFunc {
 			resp, err := next(ctx, req)
 			code = codeOf(err)
 			return resp, err
+		}
+	}
+}
+
+// refuseUnread refuses a message that its codec could not read.
+func refuseUnread() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			if why := unread(req.Any()); why != nil {
+				return nil, why.toConnect()
+			}
+			return next(ctx, req)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package regions
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"connectrpc.com/grpcreflect"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"likewise/proto/likewise/peer/v1/peerv1connect"
 	"likewise/proto/likewise/v1/likewisev1connect"
@@ -25,42 +28,106 @@ const (
 	maxStreams = 1000
 )
 
-// frontServer speaks Connect, gRPC and gRPC-Web over HTTP/1.1 and HTTP/2, all in
-// plaintext: TLS ends before it.
-func (s *Server) frontServer() *http.Server {
-	server := s.httpServer(s.frontMux())
+// frontServer speaks REST, Connect, gRPC and gRPC-Web over HTTP/1.1 and HTTP/2:
+// over TLS if it has a certificate, and otherwise in plaintext.
+func (s *Server) frontServer() (*http.Server, error) {
+	handler, err := s.frontHandler()
+	if err != nil {
+		return nil, err
+	}
+	server := s.httpServer(withCORS(s.cfg.HTTP.CORSOrigins, handler))
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetUnencryptedHTTP2(true)
-	return server
+	certificates, err := s.cfg.HTTP.certificates()
+	if err != nil {
+		return nil, err
+	}
+	if len(certificates) > 0 {
+		server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: certificates}
+		server.Protocols.SetHTTP2(true)
+	} else {
+		server.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return server, nil
 }
 
-func (s *Server) frontMux() *http.ServeMux {
-	mux := http.NewServeMux()
-	common := connect.WithHandlerOptions(
-		connect.WithReadMaxBytes(maxBody),
-		connect.WithCompressMinBytes(minCompress),
-		withJSON(),
-	)
-	mux.Handle(likewisev1connect.NewReactionServiceHandler(
-		&reactionService{router: s.router, counts: s.counts, log: s.log, metrics: s.metrics}, common, s.frontChain()))
-	mux.Handle(likewisev1connect.NewAdminServiceHandler(
-		&adminService{store: s.deps.Store, counts: s.counts, log: s.log}, common, s.frontChain()))
-	mux.Handle(s.untilLeft(grpchealth.NewHandler(s.health, common)))
-	reflector := grpcreflect.NewStaticReflector(likewisev1connect.ReactionServiceName, grpchealth.HealthV1ServiceName)
-	mux.Handle(s.untilLeft(grpcreflect.NewHandlerV1(reflector, connect.WithReadMaxBytes(maxBody))))
-	mux.Handle(s.untilLeft(grpcreflect.NewHandlerV1Alpha(reflector, connect.WithReadMaxBytes(maxBody))))
-	mux.HandleFunc("GET /healthz", s.healthz)
-	if s.deps.Gatherer != nil {
-		mux.Handle("GET /metrics", promhttp.HandlerFor(s.deps.Gatherer, promhttp.HandlerOpts{}))
+// serveFront serves users until the server is shut down.
+func (s *Server) serveFront(l net.Listener) error {
+	if s.front.TLSConfig != nil {
+		return s.front.ServeTLS(l, "", "")
 	}
-	return mux
+	return s.front.Serve(l)
+}
+
+func (s *Server) frontHandler() (http.Handler, error) {
+	// The body is bounded by rpcEdge, whose words are better.
+	calls := connect.WithHandlerOptions(connect.WithCompressMinBytes(minCompress), withCodecs(), withGzip(), s.frontChain())
+	handlers := make(map[string]http.Handler)
+	mount := func(path string, handler http.Handler) { handlers[path] = handler }
+	mount(likewisev1connect.NewReactionServiceHandler(
+		&reactionService{router: s.router, counts: s.counts, log: s.log, metrics: s.metrics}, calls))
+	mount(likewisev1connect.NewAdminServiceHandler(
+		&adminService{store: s.deps.Store, counts: s.counts, log: s.log}, calls))
+
+	writer := connect.NewErrorWriter()
+	rest, err := newRESTEdge(handlers, publicServices(), s.metrics)
+	if err != nil {
+		return nil, err
+	}
+	return &front{
+		rpcs:     rpcEdges(handlers, publicServices(), writer, s.metrics),
+		services: s.otherServices(),
+		pages:    s.pages(),
+		rest:     rest,
+		unknown:  unknownPath(s.metrics, writer),
+	}, nil
+}
+
+// rpcEdges has one edge for each procedure.
+func rpcEdges(handlers map[string]http.Handler, services []protoreflect.ServiceDescriptor, writer *connect.ErrorWriter, m *metrics) map[string]http.Handler {
+	edges := make(map[string]http.Handler)
+	for _, service := range services {
+		for i := range service.Methods().Len() {
+			method := service.Methods().Get(i)
+			edges[procedureOf(method)] = &rpcEdge{
+				procedure: procedureOf(method),
+				empty:     "send " + methodsOf(method) + " with the content type " + contentTypes,
+				handler:   handlers["/"+string(service.FullName())+"/"],
+				errors:    writer,
+				metrics:   m,
+			}
+		}
+	}
+	return edges
+}
+
+// otherServices are those of gRPC itself, which stream.
+func (s *Server) otherServices() map[string]http.Handler {
+	limited := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxBody), connect.WithCompressMinBytes(minCompress))
+	reflector := grpcreflect.NewStaticReflector(
+		likewisev1connect.ReactionServiceName, likewisev1connect.AdminServiceName, grpchealth.HealthV1ServiceName)
+	services := make(map[string]http.Handler)
+	mount := func(path string, handler http.Handler) { services[path] = s.untilLeft(handler) }
+	mount(grpchealth.NewHandler(s.health, limited))
+	mount(grpcreflect.NewHandlerV1(reflector, limited))
+	mount(grpcreflect.NewHandlerV1Alpha(reflector, limited))
+	return services
+}
+
+func (s *Server) pages() map[string]http.Handler {
+	pages := map[string]http.Handler{
+		"/healthz": readable(http.HandlerFunc(s.healthz)),
+	}
+	if s.deps.Gatherer != nil {
+		pages["/metrics"] = readable(promhttp.HandlerFor(s.deps.Gatherer, promhttp.HandlerOpts{}))
+	}
+	return pages
 }
 
 // untilLeft ends the streams of a handler when the node leaves: they would hold
 // up the drain for as long as their callers like.
-func (s *Server) untilLeft(path string, handler http.Handler) (string, http.Handler) {
-	return path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (s *Server) untilLeft(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		var watch sync.WaitGroup
 		defer watch.Wait()

@@ -63,7 +63,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 func (s *Server) assemble() error {
 	s.health = grpchealth.NewStaticChecker(likewisev1connect.ReactionServiceName)
 	avoided := newPeerHealth()
-	var authErr, countsErr, peersErr, backErr error
+	var authErr, countsErr, peersErr, backErr, frontErr error
 	s.auth, authErr = newAuthenticator(s.cfg.Auth, s.log, s.metrics)
 	s.counts, countsErr = newCountCache(s.deps.Store, &storage.Clock{}, s.cfg.Counts, s.metrics)
 	if s.cfg.Peers != nil {
@@ -78,8 +78,8 @@ func (s *Server) assemble() error {
 		peers:  s.peers,
 		health: avoided,
 	}
-	s.front = s.frontServer()
-	return errors.Join(authErr, countsErr, peersErr, backErr, s.metrics.register(s.deps.Registerer, s.deps.Routes, avoided))
+	s.front, frontErr = s.frontServer()
+	return errors.Join(authErr, countsErr, peersErr, backErr, frontErr, s.metrics.register(s.deps.Registerer, s.deps.Routes, avoided))
 }
 
 func (s *Server) listen() error {
@@ -129,7 +129,7 @@ func (s *Server) Close() {
 // until it returns.
 func (s *Server) Run(ctx context.Context) error {
 	g, stopping := errgroup.WithContext(ctx)
-	g.Go(func() error { return serve(s.front.Serve, s.frontListener) })
+	g.Go(func() error { return serve(s.serveFront, s.frontListener) })
 	g.Go(func() error { return s.auth.keys.run(stopping) })
 	if s.peers != nil {
 		g.Go(func() error {
