@@ -107,7 +107,7 @@ func versionFromHeader(header http.Header) (*int64, error) {
 	case len(match) > 0:
 		return versionOf(match)
 	case len(noneMatch) == 0:
-		return nil, nil //nolint:nilnil // no condition is no mistake
+		return nil, nil
 	case len(noneMatch) > 1 || noneMatch[0] != "*":
 		return nil, errBadNoneMatch
 	default:
