@@ -201,8 +201,11 @@ func (t target) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("connect to the database: %w", context.Cause(ctx))
 	}
 	reason := reasonOf(err)
-	if reason == ReasonOther && t.demandsTLS() && t.refusesTLS(ctx) {
-		reason = ReasonTLS
+	if _, answered := errors.AsType[*pgconn.PgError](err); !answered && reason == ReasonOther {
+		reason = ReasonUnreachable // what answers does not speak as a database does
+		if t.demandsTLS() && t.refusesTLS(ctx) {
+			reason = ReasonTLS
+		}
 	}
 	return t.refused(reason, err)
 }
