@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"likewise/deploy/local/cluster"
@@ -36,6 +37,7 @@ type deployment struct {
 	*cluster.Cluster
 	url     string // of the database
 	store   *storage.Store
+	pool    *pgxpool.Pool // to look into the database
 	http    *http.Client
 	clients map[string]likewisev1connect.ReactionServiceClient // by node
 }
@@ -63,6 +65,8 @@ func deploy(t *testing.T, options ...func(*cluster.Config)) *deployment {
 	t.Cleanup(func() { d.close(t) })
 	d.store, err = storage.Open(t.Context(), storage.Config{URL: d.url})
 	require.NoError(t, err)
+	d.pool, err = pgxpool.New(t.Context(), d.url)
+	require.NoError(t, err)
 	d.http = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true}}
 	for _, n := range c.Nodes() {
 		d.clients[n.Name()] = traffic.Dial(d.http, n.Addr())
@@ -83,6 +87,9 @@ func (d *deployment) close(t *testing.T) {
 	}
 	if d.store != nil {
 		d.store.Close()
+	}
+	if d.pool != nil {
+		d.pool.Close()
 	}
 	require.NoError(t, d.Close(context.WithoutCancel(t.Context())))
 }
