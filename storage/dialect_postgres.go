@@ -18,8 +18,11 @@ const (
 	// readOnlySQL asks whether a session takes writes: "off" says that it does.
 	readOnlySQL = "SHOW transaction_read_only"
 
-	// unboundedSQL lifts the limit on a statement's time for one transaction.
-	unboundedSQL = "SET LOCAL statement_timeout = 0"
+	// unboundedSQL is for one transaction that reads whole tables: it lifts the
+	// limit on a statement's time, and lets plans scan.
+	unboundedSQL = `SELECT set_config(name, value, true) FROM (VALUES
+		('statement_timeout', '0'), ('enable_seqscan', 'on'), ('enable_bitmapscan', 'on'), ('enable_hashjoin', 'on'),
+		('enable_mergejoin', 'on'), ('enable_material', 'on'), ('plan_cache_mode', 'force_custom_plan')) AS settings (name, value)`
 
 	// batchSpansSlots: one fsync pays for all slots of a batch.
 	batchSpansSlots = true
@@ -45,32 +48,41 @@ func liveness(settings map[string]string) map[string]string {
 	return settings
 }
 
+// lookUps makes look-ups by key stay look-ups while tables are small or
+// statistics are missing: no plan may turn them into scans or hash joins, nor
+// read a whole index once and keep it for all keys. Every statement of the
+// request path looks up by key, so one plan serves all values; it lives until
+// the table is analyzed again, however much the table grows before that.
+func lookUps(settings map[string]string) map[string]string {
+	settings["enable_seqscan"] = "off"
+	settings["enable_bitmapscan"] = "off"
+	settings["enable_hashjoin"] = "off"
+	settings["enable_mergejoin"] = "off"
+	settings["enable_material"] = "off"
+	settings["plan_cache_mode"] = "force_generic_plan"
+	return settings
+}
+
 // writeSettings are the session settings of connections that write.
 func writeSettings() map[string]string {
 	if !guardSessionLimits {
 		return map[string]string{"application_name": "likewise-write"}
 	}
-	return liveness(map[string]string{
+	return liveness(lookUps(map[string]string{
 		"application_name":                    "likewise-write",
 		"idle_in_transaction_session_timeout": milliseconds(idleInTransactionTimeout),
 		"lock_timeout":                        milliseconds(lockTimeout),
 		"statement_timeout":                   milliseconds(statementTimeout),
-		// Key look-ups must stay look-ups while tables are small or statistics
-		// are missing: no plan may turn them into scans or hash joins.
-		"enable_seqscan":   "off",
-		"enable_hashjoin":  "off",
-		"enable_mergejoin": "off",
-		"plan_cache_mode":  "force_generic_plan",
-	})
+	}))
 }
 
 // readSettings are the session settings of connections that only read.
 func readSettings() map[string]string {
-	return liveness(map[string]string{
+	return liveness(lookUps(map[string]string{
 		"application_name":              "likewise-read",
 		"default_transaction_read_only": "on",
 		"statement_timeout":             milliseconds(statementTimeout),
-	})
+	}))
 }
 
 // SQLSTATEs that several first starts at once can meet although every
