@@ -24,7 +24,7 @@ Exit status: 0 it worked; 1 a check found a difference, or a request was refused
 // cli is the command line. Each command's fields are its flags, and its Run
 // wires them to what does the work.
 type cli struct {
-	Config kong.ConfigFlag `placeholder:"FILE" help:"YAML file with values of flags."`
+	Config string `placeholder:"FILE" type:"path" help:"YAML file with values of flags."`
 
 	Serve   serveCmd   `cmd:"" group:"node" help:"Run a node."`
 	Migrate migrateCmd `cmd:"" group:"node" help:"Prepare a database, or bring it up to date."`
@@ -34,9 +34,10 @@ type cli struct {
 
 	Set    setCmd    `cmd:"" group:"use" help:"Set a user's reaction to a video."`
 	Get    getCmd    `cmd:"" group:"use" help:"Read a user's reaction to a video."`
-	Counts countsCmd `cmd:"" group:"use" help:"Read a video's counts."`
+	Counts countsCmd `cmd:"" group:"use" help:"Read the counts of videos."`
+	Video  videoCmd  `cmd:"" group:"use" help:"Decide whether a video takes reactions."`
 	Verify verifyCmd `cmd:"" group:"use" help:"Compare shown, stored and recounted counts."`
-	Token  tokenCmd  `cmd:"" group:"use" help:"Mint a user's token, where the development secret is in use."`
+	Token  tokenCmd  `cmd:"" group:"use" help:"Mint a token, where the development secret is in use."`
 }
 
 // streams are where a command writes: its result, and what it says beside it.
@@ -63,15 +64,20 @@ func usageErrorf(format string, args ...any) error {
 	return &statusError{statusUsage, fmt.Errorf(format, args...)}
 }
 
+// usage gives an error the exit status of wrong usage.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &statusError{statusUsage, err}
+}
+
 func statusOf(err error) int {
 	if err == nil {
 		return statusOK
 	}
 	if s, ok := errors.AsType[*statusError](err); ok {
 		return s.status
-	}
-	if _, ok := errors.AsType[*kong.ParseError](err); ok {
-		return statusUsage
 	}
 	return statusCannot
 }
@@ -81,23 +87,22 @@ func run(ctx context.Context, args []string, std streams) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	helped := false
-	parser, err := newParser(ctx, std, func(int) { helped = true })
-	if err != nil {
-		return report(std, err)
-	}
-	command, err := parser.Parse(args)
-	if helped { // kong goes on parsing after it has printed the help
-		return statusOK
-	}
+	line, err := newCommandLine(ctx, std)
 	if err == nil {
-		err = command.Run()
+		err = line.parse(args)
 	}
-	return report(std, err)
+	switch {
+	case err != nil:
+		return report(std, line, err)
+	case line.wantsHelp():
+		return report(std, line, line.parsed.PrintUsage(false))
+	default:
+		return report(std, line, line.parsed.Run())
+	}
 }
 
-func newParser(ctx context.Context, std streams, exit func(int)) (*kong.Kong, error) {
-	return kong.New(&cli{},
+func newParser(ctx context.Context, grammar *cli, std streams) (*kong.Kong, error) {
+	return kong.New(grammar,
 		kong.Name("likewise"),
 		kong.Description(description),
 		kong.ExplicitGroups([]kong.Group{
@@ -107,6 +112,7 @@ func newParser(ctx context.Context, std streams, exit func(int)) (*kong.Kong, er
 			{Key: "node", Title: "Run it:"},
 			// Of flags.
 			{Key: "self", Title: "This node:"},
+			{Key: "http", Title: "How users reach it:"},
 			{Key: "auth", Title: "Who may call:"},
 			{Key: "cluster", Title: "Other nodes:"},
 			{Key: "limits", Title: "Limits:"},
@@ -116,28 +122,23 @@ func newParser(ctx context.Context, std streams, exit func(int)) (*kong.Kong, er
 			{Key: "traffic", Title: "Traffic:"},
 		}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.Configuration(loadConfig),
 		kong.DefaultEnvars("LIKEWISE"),
 		kong.Writers(std.out, std.err),
-		kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(std),
 	)
 }
 
-func report(std streams, err error) int {
-	if err != nil {
-		fmt.Fprintf(std.err, "likewise: %v\n", err)
-		if parse, ok := errors.AsType[*kong.ParseError](err); ok && parse.Context != nil {
-			fmt.Fprintf(std.err, "Run %q for the flags.\n", helpFor(parse.Context))
-		}
+// report says an error in one line on standard error, and returns the status.
+func report(std streams, line *commandLine, err error) int {
+	status := statusOf(err)
+	if err == nil {
+		return status
 	}
-	return statusOf(err)
-}
-
-func helpFor(command *kong.Context) string {
-	if selected := command.Selected(); selected != nil {
-		return selected.FullPath() + " --help"
+	text := line.text(err)
+	if status == statusUsage {
+		text += fmt.Sprintf("; see %q", line.helpCommand())
 	}
-	return command.Model.Name + " --help"
+	fmt.Fprintf(std.err, "likewise: %s\n", text)
+	return status
 }

@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +21,7 @@ import (
 	"likewise/cmd/likewise/internal/demo"
 	"likewise/e2e/traffic"
 	likewisev1 "likewise/proto/likewise/v1"
-	"likewise/proto/likewise/v1/likewisev1connect"
+	"likewise/regions"
 )
 
 // callTimeout bounds one call of a client command.
@@ -25,7 +29,8 @@ const callTimeout = 10 * time.Second
 
 // serverFlags say whom a client command talks to.
 type serverFlags struct {
-	Addr   string `placeholder:"ADDR" help:"host:port of a node. Default: a node of the running demo."`
+	Addr   string `placeholder:"ADDR" help:"A node: host:port, or https://host:port for one that speaks TLS. Default: a node of the running demo."`
+	CA     string `name:"ca" placeholder:"FILE" type:"path" help:"PEM certificates of the CA that signed an https:// node's. Default: those that this machine trusts."`
 	Region string `placeholder:"R" help:"Which region of the running demo to ask. Default: its first."`
 	JSON   bool   `name:"json" help:"Print the reply as JSON."`
 }
@@ -33,21 +38,49 @@ type serverFlags struct {
 // userFlags say who speaks.
 type userFlags struct {
 	As    string `placeholder:"USER" help:"Who speaks. Needed for the running demo, whose tokens are minted on the spot."`
-	Token string `placeholder:"JWT" help:"The user's bearer token, for a server that is no demo."`
+	Token string `placeholder:"JWT" help:"The user's bearer token, for a server that is no demo. Better given in the environment."`
 }
 
-// Validate is called by kong.
-func (f serverFlags) Validate() error {
+// check implements checker.
+func (f serverFlags) check() error {
+	var errs []error
 	if f.Addr != "" && f.Region != "" {
-		return errors.New("--region chooses a region of the running demo; with --addr leave it out")
+		errs = append(errs, disagreef([]string{"region", "addr"}, "chooses a region of the running demo: with --addr leave it out"))
 	}
-	return nil
+	if _, err := baseURL(f.Addr); f.Addr != "" && err != nil {
+		errs = append(errs, err)
+	}
+	return gather(append(errs, checkCA(f.CA, f.Addr))...)
 }
 
-// addr returns where to call.
-func (f serverFlags) addr() (string, error) {
+// checkCA refuses a CA for calls that are not by TLS.
+func checkCA(ca string, addrs ...string) error {
+	if ca == "" || slices.ContainsFunc(addrs, func(addr string) bool { return strings.HasPrefix(addr, "https://") }) {
+		return nil
+	}
+	return disagreef([]string{"ca", "addr"}, "means something for a node that speaks TLS only: give --addr https://host:port")
+}
+
+// baseURL returns http://host:port or https://host:port.
+func baseURL(addr string) (string, error) {
+	text := strings.TrimSuffix(addr, "/")
+	if !strings.Contains(text, "://") {
+		text = "http://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" || text != u.Scheme+"://"+u.Host {
+		return "", wrongf("addr", "want host:port, http://host:port or https://host:port")
+	}
+	if _, ok := portOf(u.Host); !ok && u.Scheme == "http" {
+		return "", wrongf("addr", "want a port, such as %s:8080", u.Host)
+	}
+	return text, nil
+}
+
+// url returns where to call.
+func (f serverFlags) url() (string, error) {
 	if f.Addr != "" {
-		return strings.TrimSuffix(strings.TrimPrefix(f.Addr, "http://"), "/"), nil
+		return baseURL(f.Addr)
 	}
 	state, err := demo.ReadState()
 	if err != nil {
@@ -56,11 +89,11 @@ func (f serverFlags) addr() (string, error) {
 	var names []string
 	for _, region := range state.Regions {
 		if (f.Region == "" || f.Region == region.Name) && len(region.Addrs) > 0 {
-			return region.Addrs[0], nil
+			return baseURL(region.Addrs[0])
 		}
 		names = append(names, region.Name)
 	}
-	return "", usageErrorf("--region: the demo has no region %q: it has %s", f.Region, strings.Join(names, ", "))
+	return "", usage(wrongf("region", "the demo has no region %q: it has %s", f.Region, strings.Join(names, ", ")))
 }
 
 // token returns the bearer token to send.
@@ -69,57 +102,106 @@ func (u userFlags) token(server serverFlags) (string, error) {
 	case u.Token != "":
 		return u.Token, nil
 	case server.Addr != "":
-		return "", usageErrorf("--token: is needed with --addr: a node with --dev-secret takes what \"likewise token --user U --dev-secret\" prints")
+		return "", usage(wrongf("token", "is missing: --addr needs it; a node with --dev-secret takes what \"likewise token --user U --dev-secret\" prints"))
 	case u.As == "":
-		return "", usageErrorf("--as: say who speaks, such as --as alice")
+		return "", usage(wrongf("as", "is missing: say who speaks, such as --as alice"))
 	default:
-		return mintToken(u.As, time.Hour)
+		return mint("as", regions.Claims{Subject: u.As}, time.Hour)
 	}
 }
 
+// newTransport calls nodes by TLS where their URL says so, and trusts the CA.
+func newTransport(ca string) (*http.Transport, error) {
+	pool, err := readAuthority(ca)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return &http.Transport{
+		TLSClientConfig:   &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2: true,
+	}, nil
+}
+
+// service makes a client of one of the services at a base URL.
+type service[Client any] func(connect.HTTPClient, string, ...connect.ClientOption) Client
+
 // call connects, calls and returns the reply, or an error that says what to do.
-func call[Req, Resp any](ctx context.Context, server serverFlags, token string, req Req,
-	method func(likewisev1connect.ReactionServiceClient, context.Context, Req) (Resp, error),
+func call[Client, Req, Resp any](ctx context.Context, server serverFlags, token string, to service[Client], req Req,
+	method func(Client, context.Context, Req) (Resp, error),
 ) (Resp, error) {
 	var none Resp
-	addr, err := server.addr()
+	base, err := server.url()
 	if err != nil {
 		return none, err
 	}
+	transport, err := newTransport(server.CA)
+	if err != nil {
+		return none, err
+	}
+	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if token != "" {
-		ctx = traffic.WithToken(ctx, token)
-	}
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
-	reply, err := method(traffic.Dial(&http.Client{Transport: transport}, addr), ctx, req)
+	client := to(&http.Client{Transport: transport}, base)
+	reply, err := method(client, traffic.WithToken(ctx, token), req)
 	if err != nil {
-		return none, explain(addr, err)
+		return none, explain(base, err)
 	}
 	return reply, nil
 }
 
 // explain says for people what an error of a call means, and gives it an exit
 // status: refused, or not reached.
-func explain(addr string, err error) error {
+func explain(base string, err error) error {
 	wire, ok := errors.AsType[*connect.Error](err)
 	if !ok || !connect.IsWireError(err) {
-		return fmt.Errorf("%s does not answer; is it up? %w", addr, err)
+		return explainUnreached(base, err)
 	}
-	said := fmt.Errorf("%s: %s%s", wire.Code(), wire.Message(), detailText(wire))
-	switch wire.Code() {
+	said := fmt.Errorf("%s: %s%s", wire.Code(), wire.Message(), detailText(wire.Details()))
+	return &statusError{statusOfCode(wire.Code()), said}
+}
+
+// statusOfCode tells what was refused from what could not be done.
+func statusOfCode(code connect.Code) int {
+	switch code {
 	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeInternal, connect.CodeUnknown:
-		return said
+		return statusCannot
 	default:
-		return &statusError{statusNo, said}
+		return statusNo
+	}
+}
+
+// statusOfName is statusOfCode for a code's name.
+func statusOfName(name string) int {
+	code := connect.CodeUnknown
+	if err := code.UnmarshalText([]byte(name)); err != nil {
+		return statusCannot
+	}
+	return statusOfCode(code)
+}
+
+// explainUnreached says why no answer of a node came.
+func explainUnreached(base string, err error) error {
+	_, foreign := errors.AsType[x509.UnknownAuthorityError](err)
+	_, other := errors.AsType[x509.HostnameError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case foreign:
+		return wrongf("ca", "%s has a certificate of a CA that is not trusted here: give that CA's certificate", base)
+	case other:
+		return wrongf("addr", "%s has a certificate for another name: call it by a name that is in it", base)
+	case plain:
+		return wrongf("addr", "%s does not speak TLS: call it by http://", base)
+	case errors.Is(err, context.DeadlineExceeded):
+		return wrongf("addr", "%s does not answer within %s: is it up?", base, callTimeout)
+	default:
+		return wrongf("addr", "%s does not answer as a node of Likewise: is it up, and does it speak http or https? %w", base, err)
 	}
 }
 
 // detailText shows the details that a person can act on.
-func detailText(err *connect.Error) string {
+func detailText(details []*connect.ErrorDetail) string {
 	var text strings.Builder
-	for _, d := range err.Details() {
+	for _, d := range details {
 		msg, err := d.Value()
 		if err != nil {
 			continue // a newer server's detail

@@ -49,22 +49,40 @@ Examples:
 // defaultRate leaves a laptop cool while a person looks around.
 const defaultRate = 200
 
-// Validate is called by kong.
-func (c *demoCmd) Validate() error {
-	var errs []error
+// check implements checker.
+func (c *demoCmd) check() error {
+	_, err := checkRegions(c.Regions)
+	errs := []error{err,
+		demoRange("nodes", c.Nodes, 1, 100),
+		demoRange("port", c.Port, 0, 65535),
+		demoRange("clients", c.Clients, 0, 10_000),
+		notLess("duration", c.Duration),
+		notLess("rtt", c.RTT),
+	}
 	if c.Headless && c.Duration <= 0 {
-		errs = append(errs, errors.New("--headless: say for how long, such as --duration 20s"))
+		errs = append(errs, disagreef([]string{"duration", "headless"}, "--headless needs an end: say for how long, such as --duration 20s"))
 	}
-	if c.Duration < 0 || c.RTT < 0 || c.Clients < 0 || c.Rate != nil && *c.Rate < 0 {
-		errs = append(errs, errors.New("--duration, --rtt, --clients, --rate: must not be negative"))
+	if c.Rate != nil && !(*c.Rate >= 0) {
+		errs = append(errs, wrongf("rate", "want 0 or more, have %g", *c.Rate))
 	}
-	if c.Port < 0 || c.Port > 65535 {
-		errs = append(errs, errors.New("--port: want 0 to 65535"))
+	if c.PostgresURL != "" && (c.Data != "" || c.PostgresBin != "") {
+		errs = append(errs, disagreef([]string{"postgres-url", "data", "postgres-bin"}, "a server is given or started: leave this out, or --data and --postgres-bin"))
 	}
-	if c.Nodes < 1 || len(c.Regions) < 1 {
-		errs = append(errs, errors.New("--nodes, --regions: at least one is needed"))
+	return gather(append(errs, checkDatabase("postgres-url", c.PostgresURL))...)
+}
+
+func demoRange(flag string, n, least, most int) error {
+	if n >= least && n <= most {
+		return nil
 	}
-	return errors.Join(errs...)
+	return wrongf(flag, "want %d to %d, have %d", least, most, n)
+}
+
+func notLess(flag string, d time.Duration) error {
+	if d >= 0 {
+		return nil
+	}
+	return wrongf(flag, "want 0 or more, have %s", d)
 }
 
 func (c *demoCmd) Run(ctx context.Context, std streams) error {
@@ -77,7 +95,7 @@ func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	cfg.Out, cfg.Progress = untilBroken{cfg.Out, cancel}, untilBroken{cfg.Progress, cancel}
 	result, err := demo.Run(ctx, cfg)
 	if err != nil {
-		return err
+		return explainDatabase("postgres-url", err)
 	}
 	if err := c.write(std, result); err != nil {
 		return err
@@ -101,7 +119,7 @@ func (c *demoCmd) config(std streams) (demo.Config, error) {
 	return demo.Config{
 		Executable:     executable,
 		Program:        os.Args[0],
-		Mint:           mintToken,
+		Mint:           mintUser,
 		Regions:        c.Regions,
 		NodesPerRegion: c.Nodes,
 		FrontPort:      c.Port,
@@ -167,10 +185,10 @@ func (c *demoCmd) write(std streams, result demo.Result) error {
 	}
 	file, err := os.Create(c.JSON)
 	if err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return wrongf("json", "%w", err)
 	}
 	if err := errors.Join(printJSON(file, result), file.Close()); err != nil {
-		return fmt.Errorf("--json: %w", err)
+		return wrongf("json", "%w", err)
 	}
 	return result.Print(std.out)
 }

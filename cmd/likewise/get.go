@@ -27,7 +27,7 @@ func (c *getCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	reply, err := call(ctx, c.serverFlags, token, &likewisev1.GetReactionRequest{VideoId: c.Video},
+	reply, err := call(ctx, c.serverFlags, token, likewisev1connect.NewReactionServiceClient, &likewisev1.GetReactionRequest{VideoId: c.Video},
 		likewisev1connect.ReactionServiceClient.GetReaction)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 type migrateCmd struct {
 	DatabaseURL string   `required:"" placeholder:"URL" help:"The writer's database: postgres://user:password@host:port/name."`
 	Regions     []string `required:"" placeholder:"R" help:"The regions, by name. On a new database each becomes the home of an equal, contiguous range of the 256 slots; where there is a topology already, it stays."`
+	JSON        bool     `name:"json" help:"Print the topology as JSON: epoch and regions."`
 }
 
 func (*migrateCmd) Help() string {
@@ -23,24 +23,35 @@ Example:
   likewise migrate --database-url postgres://likewise@db/likewise --regions eu,us,ap`
 }
 
-// Validate is called by kong.
-func (c *migrateCmd) Validate() error {
-	_, err := contiguous(c.Regions)
-	return err
+// check implements checker.
+func (c *migrateCmd) check() error {
+	_, err := checkRegions(c.Regions)
+	return gather(checkDatabase("database-url", c.DatabaseURL), err)
 }
 
 func (c *migrateCmd) Run(ctx context.Context, std streams) error {
-	store, err := storage.Open(ctx, storage.Config{URL: c.DatabaseURL})
+	topology, err := c.migrate(ctx)
 	if err != nil {
-		return err
+		return explainDatabase("database-url", err)
 	}
-	defer store.Close()
-	topology, err := migrate(ctx, store, c.Regions)
-	if err != nil {
-		return err
+	if c.JSON {
+		return printJSON(std.out, map[string]any{"epoch": topology.Epoch, "regions": topology.Regions()})
 	}
 	fmt.Fprintf(std.out, "schema is up to date; topology epoch %d: %v\n", topology.Epoch, topology.Regions())
 	return nil
+}
+
+func (c *migrateCmd) migrate(ctx context.Context) (routing.Topology, error) {
+	store, err := storage.Open(ctx, storage.Config{URL: c.DatabaseURL})
+	if err != nil {
+		return routing.Topology{}, err
+	}
+	defer store.Close()
+	topology, err := migrate(ctx, store, c.Regions)
+	if err == nil && !sameRegions(topology, c.Regions) {
+		err = usage(disagreef([]string{"regions", "database-url"}, "this database serves the regions %s, which stay as they are: name those, or another database", names(topology)))
+	}
+	return topology, err
 }
 
 // migrate prepares the database and returns the topology that it holds then,
@@ -53,44 +64,52 @@ func migrate(ctx context.Context, store *storage.Store, regions []string) (routi
 	if err := store.Migrate(ctx, homes); err != nil {
 		return routing.Topology{}, err
 	}
-	topology, err := readTopology(ctx, store)
-	if err != nil {
-		return routing.Topology{}, err
-	}
-	if have := topology.Regions(); !sameRegions(have, regions) {
-		return routing.Topology{}, usageErrorf("--regions: this database serves the regions %v, which stay as they are: name those, or take another database", have)
-	}
-	return topology, nil
+	return readTopology(ctx, store)
 }
 
-// sameRegions reports whether both name the same regions, in any order.
-func sameRegions(have []routing.Region, want []string) bool {
-	if len(have) != len(want) {
-		return false
+// sameRegions reports whether a topology has these regions, in any order.
+func sameRegions(topology routing.Topology, want []string) bool {
+	have := topology.Regions()
+	return len(have) == len(want) && !slices.ContainsFunc(want, func(name string) bool {
+		return !slices.Contains(have, routing.Region(strings.TrimSpace(name)))
+	})
+}
+
+// names lists a topology's regions.
+func names(topology routing.Topology) string {
+	var text []string
+	for _, region := range topology.Regions() {
+		text = append(text, string(region))
 	}
-	for _, name := range want {
-		if !slices.Contains(have, routing.Region(strings.TrimSpace(name))) {
-			return false
-		}
-	}
-	return true
+	return strings.Join(text, ", ")
 }
 
 // contiguous gives each region a range of slots.
 func contiguous(regions []string) ([storage.Slots]string, error) {
-	var named []routing.Region
+	named, err := checkRegions(regions)
+	if err != nil {
+		return [storage.Slots]string{}, err
+	}
+	return slotNames(routing.Contiguous(named)), nil
+}
+
+// checkRegions wants at least one name, and none twice.
+func checkRegions(regions []string) (named []routing.Region, err error) {
+	const flag = "regions"
+	var errs []error
 	for _, name := range regions {
 		region := routing.Region(strings.TrimSpace(name))
-		if slices.Contains(named, region) {
-			return [storage.Slots]string{}, fmt.Errorf("--regions: %q is named twice", region)
+		if err := region.Validate(); err != nil {
+			errs = append(errs, wrongf(flag, "%w", err))
+		} else if slices.Contains(named, region) {
+			errs = append(errs, wrongf(flag, "%q is named twice: leave one out", region))
 		}
 		named = append(named, region)
 	}
-	homes := routing.Contiguous(named)
-	if _, err := routing.NewTopology(1, homes); err != nil {
-		return [storage.Slots]string{}, fmt.Errorf("--regions: %w", err)
+	if n := len(regions); n < 1 || n > storage.Slots {
+		errs = append(errs, wrongf(flag, "want 1 to %d names, have %d", storage.Slots, n))
 	}
-	return slotNames(homes), nil
+	return named, gather(errs...)
 }
 
 func slotNames(homes [routing.Slots]routing.Region) [storage.Slots]string {
@@ -104,9 +123,6 @@ func slotNames(homes [routing.Slots]routing.Region) [storage.Slots]string {
 // readTopology reads the database's topology in the terms of routing.
 func readTopology(ctx context.Context, store *storage.Store) (routing.Topology, error) {
 	stored, err := store.Topology(ctx)
-	if errors.Is(err, storage.ErrNoSchema) {
-		return routing.Topology{}, fmt.Errorf("%w: run \"likewise migrate --regions …\" first", err)
-	}
 	if err != nil {
 		return routing.Topology{}, err
 	}

@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net"
-	"os"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -32,13 +31,18 @@ type node struct {
 	gossip *routing.Gossip // nil if the node runs alone
 	routes mapSource       // gossip's, or fixed if the node runs alone
 	server *regions.Server
+	files  keyFiles
+
+	started func() // called once the node has started for good
 }
 
 // newNode opens and wires everything, and starts nothing. What it opened
-// before an error it closes.
-func newNode(ctx context.Context, flags serveCmd, log *zap.Logger) (_ *node, err error) {
+// before an error it closes. run calls started.
+func newNode(ctx context.Context, flags serveCmd, files keyFiles, log *zap.Logger, started func()) (_ *node, err error) {
 	n := &node{
+		started:  started,
 		flags:    flags,
+		files:    files,
 		log:      log.With(zap.String("node", flags.Name), zap.String("region", flags.Region)),
 		registry: prometheus.NewRegistry(),
 	}
@@ -53,6 +57,9 @@ func newNode(ctx context.Context, flags serveCmd, log *zap.Logger) (_ *node, err
 	}
 	topology, err := n.topology(ctx)
 	if err != nil {
+		return nil, err
+	}
+	if err := n.store.CheckRights(ctx); err != nil {
 		return nil, err
 	}
 	if err := n.listen(ctx); err != nil {
@@ -112,29 +119,53 @@ func (n *node) coldSlot(slot storage.Slot) storage.Slot {
 // topology reads the topology. A node that runs alone migrates its database
 // first; with others around, that is a step of its own.
 func (n *node) topology(ctx context.Context) (routing.Topology, error) {
+	self := n.flags.Region
+	about := []string{"region", "database-url"}
 	if n.flags.alone() {
-		return migrate(ctx, n.store, []string{n.flags.Region})
+		topology, err := migrate(ctx, n.store, []string{self})
+		if err == nil && !sameRegions(topology, []string{self}) {
+			err = usage(disagreef(about, "this database serves the regions %s, and a node without --join would serve %s alone: name another database, or the other nodes by --join", names(topology), self))
+		}
+		return topology, err
 	}
 	topology, err := readTopology(ctx, n.store)
-	if err == nil && !slices.Contains(topology.Regions(), routing.Region(n.flags.Region)) {
-		return topology, usageErrorf("--region: this database serves the regions %v, and %q is none of them", topology.Regions(), n.flags.Region)
+	if err == nil && !slices.Contains(topology.Regions(), routing.Region(self)) {
+		err = usage(disagreef(about, "this database serves the regions %s, and %s is none of them: name one of those, or another database", names(topology), self))
 	}
 	return topology, err
 }
 
 func (n *node) listen(ctx context.Context) (err error) {
-	if n.front, err = listen(ctx, "--listen", n.flags.Listen); err != nil || n.flags.alone() {
+	if n.front, err = listen(ctx, "listen", n.flags.Listen); err != nil || n.flags.alone() {
 		return err
 	}
-	n.peers, err = listen(ctx, "--peer-listen", n.flags.PeerListen)
-	return err
+	if n.peers, err = listen(ctx, "peer-listen", n.flags.PeerListen); err != nil {
+		return err
+	}
+	return tryGossip(ctx, n.flags.GossipListen)
+}
+
+// tryGossip looks whether gossip can listen, as it does itself a moment later
+// without saying why it cannot.
+func tryGossip(ctx context.Context, addr string) error {
+	stream, err := listen(ctx, "gossip-listen", addr)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	var lc net.ListenConfig
+	packets, err := lc.ListenPacket(ctx, "udp", addr)
+	if err != nil {
+		return explainListen("gossip-listen", addr, err)
+	}
+	return packets.Close()
 }
 
 func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("%s: choose another address, or free this one: %w", flag, err)
+		return nil, explainListen(flag, addr, err)
 	}
 	return ln, nil
 }
@@ -142,7 +173,7 @@ func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 func (n *node) self() routing.Node {
 	self := routing.Node{Name: n.flags.Name, Region: routing.Region(n.flags.Region), FrontAddr: n.front.Addr().String()}
 	if n.peers != nil {
-		self.PeerAddr = orElse(n.flags.PeerAdvertise, n.peers.Addr().String())
+		self.PeerAddr = cmp.Or(n.flags.PeerAdvertise, n.peers.Addr().String())
 	}
 	return self
 }
@@ -180,10 +211,6 @@ func (n *node) newGossip(ctx context.Context, initial routing.Topology) (*routin
 type mapSource interface{ Map() *routing.Map }
 
 func (n *node) newServer(topology routing.Topology) (*regions.Server, error) {
-	cfg, err := n.serverConfig()
-	if err != nil {
-		return nil, err
-	}
 	n.routes = routing.NewStatic(routing.SingleNode(topology, n.self()))
 	if n.gossip != nil {
 		n.routes = n.gossip
@@ -198,21 +225,18 @@ func (n *node) newServer(topology routing.Topology) (*regions.Server, error) {
 	if n.gossip != nil {
 		deps.AnnounceLeaving = n.gossip.Leave
 	}
-	return regions.New(cfg, deps)
+	return regions.New(n.serverConfig(), deps)
 }
 
-func (n *node) serverConfig() (regions.Config, error) {
+func (n *node) serverConfig() regions.Config {
 	f := n.flags
-	peers, err := n.peersConfig()
-	if err != nil {
-		return regions.Config{}, err
-	}
 	return regions.Config{
 		Node:          f.Name,
 		Region:        routing.Region(f.Region),
 		Listener:      n.front,
-		Peers:         peers,
-		Auth:          regions.AuthConfig{Secret: f.secret(), Leeway: f.JWTLeeway},
+		HTTP:          regions.HTTPConfig{CORSOrigins: f.CORSOrigins, TLSCert: n.files.tlsCert, TLSKey: n.files.tlsKey},
+		Peers:         n.peersConfig(),
+		Auth:          f.authConfig(),
 		PrivateCounts: f.PrivateCounts,
 		Deadline:      f.Deadline,
 		MaxDeadline:   f.MaxDeadline,
@@ -220,7 +244,20 @@ func (n *node) serverConfig() (regions.Config, error) {
 		Counts: regions.CountsConfig{
 			Videos: f.CountsVideos, RefreshAfter: f.CountsRefresh, MaxAge: f.CountsMaxAge, MaxStale: f.CountsMaxStale,
 		},
-	}, nil
+	}
+}
+
+func (c *serveCmd) authConfig() regions.AuthConfig {
+	return regions.AuthConfig{
+		Secret:      c.secret(),
+		JWKSFile:    c.JWKSFile,
+		JWKSURL:     c.JWKSURL,
+		JWKSRefresh: c.JWKSRefresh,
+		Issuer:      c.JWTIssuer,
+		Audience:    c.JWTAudience,
+		Algorithms:  c.JWTAlgorithms,
+		Leeway:      c.JWTLeeway,
+	}
 }
 
 func (c *serveCmd) secret() []byte {
@@ -231,24 +268,14 @@ func (c *serveCmd) secret() []byte {
 }
 
 // peersConfig returns nil if the node runs alone.
-func (n *node) peersConfig() (*regions.PeersConfig, error) {
+func (n *node) peersConfig() *regions.PeersConfig {
 	if n.flags.alone() {
-		return nil, nil
+		return nil
 	}
-	ca, caErr := readPEM("--peer-ca", n.flags.PeerCA)
-	cert, certErr := readPEM("--peer-cert", n.flags.PeerCert)
-	key, keyErr := readPEM("--peer-key", n.flags.PeerKey)
 	return &regions.PeersConfig{
-		Listener: n.peers, CA: ca, Cert: cert, Key: key, Proxy: n.flags.PeerProxy, HopTimeout: n.flags.PeerTimeout,
-	}, errors.Join(caErr, certErr, keyErr)
-}
-
-func readPEM(flag, path string) ([]byte, error) {
-	pem, err := os.ReadFile(path)
-	if err != nil {
-		return nil, usageErrorf("%s: %w", flag, err)
+		Listener: n.peers, CA: n.files.peerCA, Cert: n.files.peerCert, Key: n.files.peerKey,
+		Proxy: n.flags.PeerProxy, HopTimeout: n.flags.PeerTimeout,
 	}
-	return pem, nil
 }
 
 // run serves until ctx ends or a part fails. It ends in this order, each step
@@ -283,6 +310,9 @@ func (n *node) run(ctx context.Context) error {
 // the server, whose first calls wait in the listener's backlog at worst.
 func (n *node) announce(ctx context.Context) error {
 	fields := []zap.Field{zap.String("listen", n.front.Addr().String())}
+	if n.flags.DevSecret {
+		n.log.Warn("--dev-secret: everybody knows this node's secret and can act as any user; never use it where others can call")
+	}
 	if n.gossip != nil {
 		addr, err := n.gossip.Addr(ctx)
 		if err != nil {
@@ -292,8 +322,37 @@ func (n *node) announce(ctx context.Context) error {
 		fields = append(fields, zap.String("peer_listen", n.peers.Addr().String()), zap.String("gossip_listen", addr))
 	}
 	n.log.Info("serving", fields...)
+	if n.settled(ctx) {
+		n.started()
+	}
 	return nil
 }
+
+// settled waits until no other node can be a reason any more for which this one
+// must give way. It reports false if ctx ended before. The node serves in the
+// meantime.
+func (n *node) settled(ctx context.Context) bool {
+	if n.gossip == nil {
+		return true
+	}
+	_, err := n.gossip.Await(ctx, func(m *routing.Map) bool {
+		return slices.ContainsFunc(m.Nodes(), func(other routing.Node) bool { return other.Name == n.flags.Name && other.Settled })
+	})
+	if err != nil || len(n.flags.Join) == 0 {
+		return err == nil
+	}
+	// Seeds that turn a node away do so in every round of joining; by the end of
+	// the next one that is known.
+	round, cancel := context.WithTimeout(ctx, cmp.Or(n.flags.GossipRejoin, defaultRejoin)+joinTimeout)
+	defer cancel()
+	_, _ = n.gossip.Await(round, func(m *routing.Map) bool { return len(m.Nodes()) > 1 }) // nobody is up: as good
+	return ctx.Err() == nil
+}
+
+const (
+	defaultRejoin = 5 * time.Second
+	joinTimeout   = 5 * time.Second // bounds one attempt to join
+)
 
 // newLogger logs to w. Both words were checked by the command line.
 func newLogger(w io.Writer, format, level string) *zap.Logger {

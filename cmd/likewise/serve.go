@@ -1,30 +1,36 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/base64"
-	"errors"
-	"fmt"
-	"net"
-	"net/netip"
+	"io"
 	"net/url"
 	"os"
+	"sync"
 	"time"
-
-	"likewise/routing"
 )
 
 type serveCmd struct {
 	Region      string `required:"" placeholder:"R" group:"self" help:"The region in which this node runs: one of those that the database was migrated with."`
 	Name        string `placeholder:"N" group:"self" help:"The node's name, unique among all that run; it should stay the same over restarts, as slots follow it. Default: the host's name."`
-	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" group:"self" help:"host:port for users, who call by Connect, gRPC or JSON, over HTTP/1.1 or HTTP/2 without TLS; also /metrics, health and reflection. Port 0 takes a free one. Default ${default}."`
-	DatabaseURL string `required:"" placeholder:"URL" group:"self" help:"The writer's database: postgres://user:password@host:port/name."`
+	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" group:"self" help:"host:port for users, who call by Connect, gRPC, gRPC-Web or REST, over HTTP/1.1 or HTTP/2; also /metrics, health and reflection. Port 0 takes a free one. Default ${default}."`
+	DatabaseURL string `required:"" placeholder:"URL" group:"self" help:"The writer's database: postgres://user:password@host:port/name. Better given in the environment than on the command line, where every user of the machine reads it."`
 	LogFormat   string `default:"json" enum:"json,console" group:"self" help:"json or console. Default ${default}."`
-	LogLevel    string `default:"info" enum:"debug,info,warn,error" group:"self" help:"debug, info, warn or error. Default ${default}."`
+	LogLevel    string `default:"info" enum:"debug,info,warn,error" group:"self" help:"debug, info, warn or error. What is logged while the node starts is written once it has, and not at all if it cannot, but for debug. Default ${default}."`
 
-	JWTSecret     string        `placeholder:"SECRET" group:"auth" help:"Secret of the callers' bearer tokens: JWT, HS256, with the user's id as sub. At least 32 bytes. Better given in the environment than on the command line, where every user of the machine reads it."`
+	TLSCert     string   `name:"tls-cert" placeholder:"FILE" type:"path" group:"http" help:"PEM certificate chain with which --listen speaks TLS. Default: plaintext, for a machine or a proxy of your own in front."`
+	TLSKey      string   `name:"tls-key" placeholder:"FILE" type:"path" group:"http" help:"PEM private key of --tls-cert."`
+	CORSOrigins []string `name:"cors-origins" placeholder:"ORIGIN" group:"http" help:"Web pages that may call from a browser with their visitors' tokens, such as https://www.example.com. No wildcard. Default: none but those of this node's own origin."`
+
+	JWTSecret     string        `name:"jwt-secret" placeholder:"SECRET" group:"auth" help:"Secret of bearer tokens by HS256, at least 32 bytes. Better given in the environment than on the command line, where every user of the machine reads it."`
+	JWKSFile      string        `name:"jwks-file" placeholder:"FILE" type:"path" group:"auth" help:"File with a JSON Web Key Set: public keys of bearer tokens. It may be replaced at any time."`
+	JWKSURL       string        `name:"jwks-url" placeholder:"URL" group:"auth" help:"Where a JSON Web Key Set is fetched, by https://."`
+	JWKSRefresh   time.Duration `name:"jwks-refresh" default:"5m" group:"auth" help:"Time between two fetches of --jwks-url, and so how long a key that was withdrawn still counts. A token with an unknown key causes one at once. 0 takes the default, ${default}."`
+	JWTIssuer     string        `name:"jwt-issuer" placeholder:"ISS" group:"auth" help:"The claim iss that every token must carry. Default: any."`
+	JWTAudience   []string      `name:"jwt-audience" placeholder:"AUD" group:"auth" help:"Names of this service, one of which must be in the claim aud of every token. Default: any, so that tokens made for other services count as well."`
+	JWTAlgorithms []string      `name:"jwt-algorithms" placeholder:"ALG" group:"auth" help:"How tokens may be signed: HS256 with --jwt-secret; RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA with a key set. Default: HS256 with the one, RS256, ES256 and EdDSA with the other."`
+	JWTLeeway     time.Duration `name:"jwt-leeway" default:"30s" group:"auth" help:"By how much the clocks of this node and of the tokens' issuer may differ. 0 takes the default, ${default}."`
 	DevSecret     bool          `group:"auth" help:"Use a secret that everybody knows, so that \"likewise token\" mints tokens for anybody. Never where others can call."`
-	JWTLeeway     time.Duration `default:"30s" group:"auth" help:"By how much the clocks of this node and of the tokens' issuer may differ. 0 takes the default, ${default}."`
 	PrivateCounts bool          `group:"auth" help:"Ask for a token before answering counts as well. Default: counts are public."`
 
 	Join            []string      `placeholder:"ADDR" group:"cluster" help:"Gossip addresses of other nodes, host:port. They are joined again and again for as long as this node runs, so they need not be up. None, and no --gossip-listen: the node runs alone, without gossip and without a peers' listener, and migrates its database itself."`
@@ -58,116 +64,92 @@ type serveCmd struct {
 }
 
 func (*serveCmd) Help() string {
-	return `A node runs alone on a database of its own, or as one of several:
+	return `A node runs alone on a database of its own, which it prepares itself:
 
   likewise serve --region eu --database-url postgres://likewise@db/likewise --dev-secret
+
+With tokens of your own login, TLS, and a web page that calls from browsers:
+
+  likewise serve --region eu --database-url … --listen :443 --tls-cert eu.pem --tls-key eu.key --jwks-url https://login.example.com/jwks.json --jwt-issuer https://login.example.com --jwt-audience likewise --cors-origins https://www.example.com
+
+As one of several:
 
   likewise migrate --database-url … --regions eu,us,ap
   likewise serve --region eu --name eu-1 --database-url … --join eu-2:7946,us-1:7946 --gossip-key … --peer-advertise eu-1:7947 --peer-ca ca.pem --peer-cert eu-1.pem --peer-key eu-1.key
 
-Once it serves it logs one line "serving" with its addresses. SIGTERM or SIGINT makes it leave the map, finish what it has and end; a second one ends it at once.`
+Bearer tokens are JWTs: the claim sub names the user, and the claim scope may hold likewise:admin or likewise:service. At least one of --jwt-secret, --jwks-file and --jwks-url says whose count.
+
+A node that cannot start says why in one line, and logs nothing. Otherwise it logs one line "serving" with its addresses. SIGTERM or SIGINT makes it leave the map, finish what it has and end; a second one ends it at once.`
 }
 
 const (
 	defaultGossipListen = "0.0.0.0:7946"
 	defaultPeerListen   = "0.0.0.0:7947"
-	minSecret           = 32
 )
 
 // alone reports whether the node runs without others.
 func (c *serveCmd) alone() bool { return len(c.Join) == 0 && c.GossipListen == "" }
 
-// Validate is called by kong. It names every flag that is missing or wrong.
-func (c *serveCmd) Validate() error {
-	var errs []error
-	if err := routing.Region(c.Region).Validate(); c.Region != "" && err != nil {
-		errs = append(errs, fmt.Errorf("--region: %w", err))
-	}
-	switch {
-	case c.DevSecret && c.JWTSecret != "":
-		errs = append(errs, errors.New("--jwt-secret and --dev-secret exclude each other: leave one out"))
-	case !c.DevSecret && len(c.JWTSecret) < minSecret:
-		errs = append(errs, fmt.Errorf("--jwt-secret: want at least %d bytes, have %d; on your own machine --dev-secret will do", minSecret, len(c.JWTSecret)))
-	}
-	return errors.Join(append(errs, c.validatePeers())...)
-}
-
-func (c *serveCmd) validatePeers() error {
-	var errs []error
-	for flag, value := range map[string]string{
-		"--gossip-key": c.GossipKey, "--peer-ca": c.PeerCA, "--peer-cert": c.PeerCert, "--peer-key": c.PeerKey,
-	} {
-		switch {
-		case c.alone() && value != "":
-			errs = append(errs, fmt.Errorf("%s: means nothing without --join or --gossip-listen", flag))
-		case !c.alone() && value == "":
-			errs = append(errs, fmt.Errorf("%s: is needed with --join and --gossip-listen", flag))
-		}
-	}
-	if _, err := c.gossipKey(); c.GossipKey != "" && err != nil {
-		errs = append(errs, err)
-	}
-	if c.alone() && c.PeerListen != "" {
-		errs = append(errs, errors.New("--peer-listen: means nothing without --join or --gossip-listen"))
-	}
-	return errors.Join(errs...)
-}
-
-func (c *serveCmd) gossipKey() ([]byte, error) {
-	key, err := base64.StdEncoding.DecodeString(c.GossipKey)
-	if n := len(key); err != nil || n != 16 && n != 24 && n != 32 {
-		return nil, errors.New("--gossip-key: want 16, 24 or 32 bytes in base64, such as \"openssl rand -base64 32\" prints")
-	}
-	return key, nil
-}
-
-func (c *serveCmd) withDefaults() (serveCmd, error) {
+// withDefaults fills in what depends on the machine and on other flags.
+func (c *serveCmd) withDefaults() serveCmd {
 	d := *c
 	if d.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return d, usageErrorf("--name: is needed, as this host does not know its own: %w", err)
-		}
-		d.Name = host
+		d.Name, _ = os.Hostname() // an empty one is refused by name
 	}
 	if !d.alone() {
-		d.GossipListen = orElse(d.GossipListen, defaultGossipListen)
-		d.PeerListen = orElse(d.PeerListen, defaultPeerListen)
-		if everywhere(orElse(d.PeerAdvertise, d.PeerListen)) {
-			return d, usageErrorf("--peer-advertise: say at which host:port other nodes reach this one; --peer-listen %s takes calls at every address, which tells them none", d.PeerListen)
-		}
+		d.GossipListen = cmp.Or(d.GossipListen, defaultGossipListen)
+		d.PeerListen = cmp.Or(d.PeerListen, defaultPeerListen)
 	}
-	return d, nil
-}
-
-// everywhere reports whether an address names all interfaces and no one host.
-func everywhere(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	ip, ipErr := netip.ParseAddr(host)
-	return err == nil && (host == "" || ipErr == nil && ip.IsUnspecified())
-}
-
-func orElse(value, fallback string) string {
-	if value == "" {
-		return fallback
-	}
-	return value
+	return d
 }
 
 // Run serves until ctx ends.
 func (c *serveCmd) Run(ctx context.Context, std streams) error {
-	flags, err := c.withDefaults()
+	flags := c.withDefaults()
+	files, err := flags.readFiles()
 	if err != nil {
-		return err
+		return usage(err)
 	}
-	log := newLogger(std.err, flags.LogFormat, flags.LogLevel)
-	if flags.DevSecret {
-		log.Warn("--dev-secret: everybody knows this node's secret and can act as any user; never use it where others can call")
-	}
-	n, err := newNode(ctx, flags, log)
+	held := &heldWriter{to: std.err, open: flags.LogLevel == "debug"}
+	log := newLogger(held, flags.LogFormat, flags.LogLevel)
+	n, err := newNode(ctx, flags, files, log, held.release)
 	if err != nil {
-		return err
+		return flags.explain(err)
 	}
 	defer n.close()
-	return n.run(ctx)
+	if err := n.run(ctx); err != nil {
+		return flags.explain(err)
+	}
+	held.release() // stopped before it had started for good
+	return nil
+}
+
+// heldWriter keeps what a node logs while it starts: if it cannot, one line says
+// why, and nothing stands around it. It is safe for concurrent use.
+type heldWriter struct {
+	mu   sync.Mutex
+	to   io.Writer
+	held []byte // guarded by mu
+	open bool   // guarded by mu
+}
+
+func (h *heldWriter) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open {
+		return h.to.Write(p)
+	}
+	h.held = append(h.held, p...)
+	return len(p), nil
+}
+
+// release writes what was held, and from now on everything at once.
+func (h *heldWriter) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.open {
+		h.open = true
+		_, _ = h.to.Write(h.held) // a log that cannot be written has nobody to be told
+		h.held = nil
+	}
 }

@@ -10,7 +10,7 @@ import (
 
 type setCmd struct {
 	Video    string `arg:"" help:"The video's id."`
-	Reaction string `arg:"" enum:"LIKE,DISLIKE,NONE" help:"LIKE, DISLIKE, or NONE to take it back."`
+	Reaction string `arg:"" enum:"LIKE,DISLIKE,NONE" help:"LIKE, DISLIKE, or NONE to take it back; in any case."`
 
 	serverFlags
 	userFlags
@@ -18,11 +18,20 @@ type setCmd struct {
 	Expect *int64 `placeholder:"V" help:"Set only if the reaction has this version now; 0 means that there is none. Default: whatever it is."`
 }
 
+// check implements checker.
+func (c *setCmd) check() error {
+	var err error
+	if c.Expect != nil && *c.Expect < 0 {
+		err = wrongf("expect", "want a version, 0 or more, have %d", *c.Expect)
+	}
+	return gather(c.serverFlags.check(), err)
+}
+
 func (*setCmd) Help() string {
 	return `Example, while a demo runs:
   likewise set cat LIKE --as alice --region eu
 Example for another server:
-  LIKEWISE_TOKEN=… likewise set cat NONE --addr likewise.example:8080`
+  LIKEWISE_TOKEN=… likewise set cat NONE --addr https://likewise.example --ca ca.pem`
 }
 
 func (c *setCmd) Run(ctx context.Context, std streams) error {
@@ -30,7 +39,7 @@ func (c *setCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	reply, err := call(ctx, c.serverFlags, token, &likewisev1.SetReactionRequest{
+	reply, err := call(ctx, c.serverFlags, token, likewisev1connect.NewReactionServiceClient, &likewisev1.SetReactionRequest{
 		VideoId:         c.Video,
 		Reaction:        likewisev1.Reaction(likewisev1.Reaction_value[c.Reaction]),
 		IdempotencyKey:  c.Key,

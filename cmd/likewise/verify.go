@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +11,7 @@ import (
 
 	"likewise/cmd/likewise/internal/audit"
 	"likewise/cmd/likewise/internal/demo"
+	"likewise/regions"
 	"likewise/storage"
 )
 
@@ -19,7 +20,8 @@ type verifyCmd struct {
 
 	All         bool     `help:"Every video with a reaction or a count."`
 	DatabaseURL string   `placeholder:"URL" help:"The writer's database. Default: that of the running demo."`
-	Addr        []string `placeholder:"ADDR" help:"host:port of the nodes whose shown counts are compared. Default: all nodes of the running demo."`
+	Addr        []string `placeholder:"ADDR" help:"Nodes whose shown counts are compared: host:port, or https://host:port. Default: all nodes of the running demo."`
+	CA          string   `name:"ca" placeholder:"FILE" type:"path" help:"PEM certificates of the CA that signed https:// nodes'. Default: those that this machine trusts."`
 	Token       string   `placeholder:"JWT" help:"A bearer token, where counts are private."`
 	JSON        bool     `name:"json" help:"Print one JSON object: how many were checked, differ and were changing, and the videos themselves; with --all, those that differ."`
 }
@@ -34,12 +36,17 @@ Examples, while a demo runs:
   likewise verify --all`
 }
 
-// Validate is called by kong.
-func (c *verifyCmd) Validate() error {
+// check implements checker.
+func (c *verifyCmd) check() error {
+	var errs []error
 	if c.All == (len(c.Videos) > 0) {
-		return errors.New("name videos, or give --all for every one")
+		errs = append(errs, wrongf("all", "name videos, or give --all for every one, and not both"))
 	}
-	return nil
+	for _, addr := range c.Addr {
+		_, err := baseURL(addr)
+		errs = append(errs, err)
+	}
+	return gather(append(errs, checkCA(c.CA, c.Addr...), checkDatabase("database-url", c.DatabaseURL))...)
 }
 
 func (c *verifyCmd) Run(ctx context.Context, std streams) error {
@@ -47,18 +54,21 @@ func (c *verifyCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	store, err := storage.Open(ctx, storage.Config{URL: url})
+	transport, err := newTransport(c.CA)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	transport := &http.Transport{MaxIdleConnsPerHost: audit.Parallel}
+	transport.MaxIdleConnsPerHost = audit.Parallel
 	defer transport.CloseIdleConnections()
-
-	auditor := audit.New(store, doors, &http.Client{Transport: transport}, c.tokenOrMinted())
-	report, err := c.check(ctx, auditor, std)
+	store, err := storage.Open(ctx, storage.Config{URL: url})
 	if err != nil {
-		return err
+		return explainDatabase("database-url", err)
+	}
+	defer store.Close()
+	auditor := audit.New(store, doors, &http.Client{Transport: transport}, c.tokenOrMinted())
+	report, err := c.audit(ctx, auditor, std)
+	if err != nil {
+		return explainDatabase("database-url", err)
 	}
 	if err := c.print(std.out, report); err != nil {
 		return err
@@ -72,25 +82,30 @@ func (c *verifyCmd) Run(ctx context.Context, std streams) error {
 // target says which nodes and which database to compare.
 func (c *verifyCmd) target() ([]audit.Door, string, error) {
 	if c.DatabaseURL != "" && len(c.Addr) > 0 {
-		return doorsAt(c.Addr), c.DatabaseURL, nil
+		doors, err := doorsAt(c.Addr)
+		return doors, c.DatabaseURL, err
 	}
 	state, err := demo.ReadState()
 	if err != nil {
 		return nil, "", fmt.Errorf("%w; without a demo, verify needs both --addr and --database-url", err)
 	}
-	doors := doorsAt(c.Addr)
+	doors, err := doorsAt(c.Addr)
 	if len(doors) == 0 {
 		doors = state.Doors()
 	}
-	return doors, orElse(c.DatabaseURL, state.DatabaseURL), nil
+	return doors, cmp.Or(c.DatabaseURL, state.DatabaseURL), err
 }
 
-func doorsAt(addrs []string) []audit.Door {
+func doorsAt(addrs []string) ([]audit.Door, error) {
 	var doors []audit.Door
 	for _, addr := range addrs {
-		doors = append(doors, audit.Door{Name: addr, Addr: addr})
+		base, err := baseURL(addr)
+		if err != nil {
+			return nil, usage(err)
+		}
+		doors = append(doors, audit.Door{Name: addr, URL: base})
 	}
-	return doors
+	return doors, nil
 }
 
 // tokenOrMinted lets a demo's counts be read even where they are private.
@@ -98,14 +113,14 @@ func (c *verifyCmd) tokenOrMinted() string {
 	if c.Token != "" || !demoRuns() {
 		return c.Token
 	}
-	token, err := mintToken("verify", time.Hour)
+	token, err := mint("token", regions.Claims{Scopes: []string{regions.ScopeService}}, time.Hour)
 	if err != nil {
 		return ""
 	}
 	return token
 }
 
-func (c *verifyCmd) check(ctx context.Context, auditor *audit.Auditor, std streams) (audit.Report, error) {
+func (c *verifyCmd) audit(ctx context.Context, auditor *audit.Auditor, std streams) (audit.Report, error) {
 	if c.All {
 		return auditor.All(ctx, func(checked int) { fmt.Fprintf(std.err, "%d videos checked\n", checked) })
 	}
@@ -131,6 +146,10 @@ func (c *verifyCmd) print(w io.Writer, report audit.Report) error {
 		fmt.Fprintln(table, "\tlikes:\tshown\tstored\trecount\tdislikes:\tshown\tstored\trecount\t\t")
 	}
 	for _, row := range rows {
+		if row.Deleted && len(row.Shown) == 0 {
+			fmt.Fprintf(table, "%s, deleted\t\t-\t%d\t%d\t\t-\t%d\t%d\t%s\t\n", row.Video,
+				row.Stored.Likes, row.Recount.Likes, row.Stored.Dislikes, row.Recount.Dislikes, storedVerdict(row))
+		}
 		for _, shown := range row.Shown {
 			fmt.Fprintf(table, "%s in %s\t\t%d\t%d\t%d\t\t%d\t%d\t%d\t%s\t\n", row.Video, shown.Door,
 				shown.Likes, row.Stored.Likes, row.Recount.Likes,
@@ -146,6 +165,13 @@ func (c *verifyCmd) print(w io.Writer, report audit.Report) error {
 	}
 	fmt.Fprintln(w)
 	return nil
+}
+
+func storedVerdict(row audit.Row) string {
+	if row.Stored == row.Recount {
+		return "equal"
+	}
+	return "DIFFERS"
 }
 
 func verdict(row audit.Row, shown audit.Shown) string {

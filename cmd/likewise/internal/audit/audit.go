@@ -4,11 +4,13 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
+	"connectrpc.com/connect"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -31,8 +33,8 @@ const (
 	callTimeout = 10 * time.Second
 )
 
-// Door is a node's front door.
-type Door struct{ Name, Addr string }
+// Door is a node's front door: http://host:port or https://host:port.
+type Door struct{ Name, URL string }
 
 // Shown is what one node shows of a video.
 type Shown struct {
@@ -52,6 +54,8 @@ type Row struct {
 	Stored  Tally   `json:"stored"`
 	Recount Tally   `json:"recount"`
 	Shown   []Shown `json:"shown"`
+	// Deleted means that some node shows no counts, because the video is deleted.
+	Deleted bool `json:"deleted,omitempty"`
 	// Changing means that the reactions changed at every look, so that what is
 	// shown and what is recounted are of different moments and prove nothing.
 	// Stored and Recount are of one moment and compare even so.
@@ -125,7 +129,7 @@ type Auditor struct {
 func New(store store, doors []Door, client *http.Client, token string) *Auditor {
 	a := &Auditor{store: store, doors: doors, token: token}
 	for _, door := range doors {
-		a.clients = append(a.clients, traffic.Dial(client, door.Addr))
+		a.clients = append(a.clients, likewisev1connect.NewReactionServiceClient(client, door.URL))
 	}
 	return a
 }
@@ -192,14 +196,16 @@ func (a *Auditor) look(ctx context.Context, video storage.VideoID) (Row, error) 
 	if err != nil {
 		return Row{}, err
 	}
+	shown = slices.DeleteFunc(shown, func(s Shown) bool { return s.Door == "" })
 	return Row{
-		Video: string(video), Shown: shown, Changing: before != after,
+		Video: string(video), Shown: shown, Changing: before != after, Deleted: len(shown) < len(a.doors),
 		Stored: Tally(after.Stored), Recount: Tally(after.Rows),
 	}, nil
 }
 
 // shown asks every door at once, and past its cache: a staleness of 0 is met by
-// a load only that begins after the question came.
+// a load only that begins after the question came. What a door says of a deleted
+// video stays empty.
 func (a *Auditor) shown(ctx context.Context, video string) ([]Shown, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -210,6 +216,9 @@ func (a *Auditor) shown(ctx context.Context, video string) ([]Shown, error) {
 			reply, err := client.GetCounts(traffic.WithToken(ctx, a.token), &likewisev1.GetCountsRequest{
 				VideoId: video, MaxStaleness: durationpb.New(0),
 			})
+			if isDeleted(err) {
+				return nil
+			}
 			if err != nil {
 				return fmt.Errorf("asking %s for the counts of %q: %w", a.doors[i].Name, video, err)
 			}
@@ -219,6 +228,16 @@ func (a *Auditor) shown(ctx context.Context, video string) ([]Shown, error) {
 		})
 	}
 	return shown, g.Wait()
+}
+
+// isDeleted reports whether an answer is that the video is deleted.
+func isDeleted(err error) bool {
+	refused, ok := errors.AsType[*connect.Error](err)
+	return ok && refused.Code() == connect.CodeNotFound && slices.ContainsFunc(refused.Details(), func(d *connect.ErrorDetail) bool {
+		detail, err := d.Value()
+		_, named := detail.(*likewisev1.VideoNotActive)
+		return err == nil && named
+	})
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -81,7 +81,7 @@ func setup(t *testing.T) (*site, *Auditor) {
 	addr := strings.TrimPrefix(server.URL, "http://")
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return s, New(s, []Door{{"eu-1", addr}}, &http.Client{Transport: transport}, "")
+	return s, New(s, []Door{{"eu-1", "http://" + addr}}, &http.Client{Transport: transport}, "")
 }
 
 func TestAuditor(t *testing.T) { // R51
@@ -142,7 +142,7 @@ func TestAuditor(t *testing.T) { // R51
 		s, _ := setup(t)
 		transport := &http.Transport{}
 		t.Cleanup(transport.CloseIdleConnections)
-		a := New(s, []Door{{"us-2", "127.0.0.1:1"}}, &http.Client{Transport: transport}, "")
+		a := New(s, []Door{{"us-2", "http://127.0.0.1:1"}}, &http.Client{Transport: transport}, "")
 		_, err := a.Videos(t.Context(), []storage.VideoID{"a"})
 		require.ErrorContains(t, err, "us-2")
 	})

@@ -98,7 +98,7 @@ func TestState(t *testing.T) {
 		got, err := readStateFile(path)
 		require.NoError(t, err)
 		require.Equal(t, state, got)
-		require.Equal(t, []audit.Door{{Name: "eu-1", Addr: "127.0.0.1:1"}, {Name: "eu-2", Addr: "127.0.0.1:2"}}, got.Doors())
+		require.Equal(t, []audit.Door{{Name: "eu-1", URL: "http://127.0.0.1:1"}, {Name: "eu-2", URL: "http://127.0.0.1:2"}}, got.Doors())
 		info, err := os.Stat(path)
 		require.NoError(t, err)
 		require.EqualValues(t, 0o600, info.Mode().Perm())

@@ -118,7 +118,7 @@ func (s State) Doors() []audit.Door {
 	var doors []audit.Door
 	for _, region := range s.Regions {
 		for i, addr := range region.Addrs {
-			doors = append(doors, audit.Door{Name: fmt.Sprintf("%s-%d", region.Name, i+1), Addr: addr})
+			doors = append(doors, audit.Door{Name: fmt.Sprintf("%s-%d", region.Name, i+1), URL: "http://" + addr})
 		}
 	}
 	return doors
