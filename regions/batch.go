@@ -85,7 +85,7 @@ var errBatchTimeout = fmt.Errorf("%w: the batch took too long", context.Deadline
 // answerTime returns a context that ends before the call does, so that time is
 // left to bring the caller what was read until then.
 func answerTime(ctx context.Context) (context.Context, context.CancelFunc) {
-	const most = 100 * time.Millisecond
+	const most = 250 * time.Millisecond
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)

@@ -1,6 +1,7 @@
 package regions
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -299,8 +300,14 @@ func readingsToPeer(readings []storage.Reading) *peerv1.BatchGetResponse {
 	return resp
 }
 
-// readingsFromPeer knows of the videos only whether they are deleted.
-func readingsFromPeer(resp *peerv1.BatchGetResponse) ([]storage.Reading, error) {
+var errOtherBatch = errors.New("another number of reactions was answered than was asked for")
+
+// readingsFromPeer takes the answer to a request for n. Of the videos it knows
+// only whether they are deleted.
+func readingsFromPeer(resp *peerv1.BatchGetResponse, n int) ([]storage.Reading, error) {
+	if len(resp.GetReadings()) != n {
+		return nil, errOtherBatch
+	}
 	readings := make([]storage.Reading, len(resp.GetReadings()))
 	for i, r := range resp.GetReadings() {
 		reaction, err := reactionFromProto(r.GetReaction())

@@ -160,17 +160,16 @@ func (c *peerClient) getMany(ctx context.Context, node routing.Node, epoch int64
 	if err != nil {
 		return nil, err
 	}
-	readings, err := readingsFromPeer(resp)
-	if err == nil && len(readings) != len(places) {
-		err = errOtherBatch
+	readings, err := readingsFromPeer(resp, len(places))
+	if err != nil {
+		return nil, fmt.Errorf("node %q: %w", node.Name, err)
 	}
-	return readings, err
+	return readings, nil
 }
 
 var (
-	errOtherBatch = errors.New("another node answered another number of reactions than it was asked for")
-	errWrongNode  = errors.New("another node answers at this address")
-	errNoProbe    = fmt.Errorf("%w: the node does not answer", context.DeadlineExceeded)
+	errWrongNode = errors.New("another node answers at this address")
+	errNoProbe   = fmt.Errorf("%w: the node does not answer", context.DeadlineExceeded)
 )
 
 // probe returns nil if the node answers.
