@@ -49,6 +49,21 @@ func TestErrorsOnTheWire(t *testing.T) {
 			code:   connect.CodeFailedPrecondition,
 			detail: &likewisev1.VideoNotActive{State: likewisev1.VideoState_DELETED},
 		},
+		"read of a deleted video": {
+			err:    &storage.VideoDeletedError{},
+			code:   connect.CodeNotFound,
+			detail: &likewisev1.VideoNotActive{State: likewisev1.VideoState_DELETED},
+		},
+		"video state unsettled": {
+			err:    &storage.UnsettledError{Cause: errDriver},
+			code:   connect.CodeUnavailable,
+			detail: &likewisev1.OutcomeUnknown{},
+		},
+		"video state unsettled at the deadline": {
+			err:    &storage.UnsettledError{Cause: errCallTimeout},
+			code:   connect.CodeUnavailable,
+			detail: &likewisev1.OutcomeUnknown{},
+		},
 		"key reused": {
 			err:    &storage.KeyReusedError{Key: "k1"},
 			code:   connect.CodeAlreadyExists,
@@ -84,6 +99,7 @@ func TestErrorsOnTheWire(t *testing.T) {
 		"stale map":         {err: &staleMapError{Epoch: 3}, code: connect.CodeFailedPrecondition, detail: &peerv1.StaleMap{TopologyEpoch: 3}},
 		"invalid":           {err: errBadToken, code: connect.CodeInvalidArgument},
 		"unauthenticated":   {err: errExpired, code: connect.CodeUnauthenticated},
+		"permission denied": {err: errNeedsAdmin, code: connect.CodePermissionDenied},
 		"caller gone":       {err: fmt.Errorf("read: %w", context.Canceled), code: connect.CodeCanceled},
 		"deadline":          {err: fmt.Errorf("read: %w", errCallTimeout), code: connect.CodeDeadlineExceeded},
 		"anything else":     {err: errDriver, code: connect.CodeInternal},
@@ -116,7 +132,9 @@ func TestErrorsBetweenNodesComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{
 		"version mismatch": &storage.VersionMismatchError{Current: storage.State{Reaction: storage.Like, Version: 7}},
+		"video disabled":   &storage.VideoStateError{State: storage.VideoDisabled},
 		"video deleted":    &storage.VideoStateError{State: storage.VideoDeleted},
+		"a deleted video":  &storage.VideoDeletedError{},
 		"key reused":       &storage.KeyReusedError{Key: "k1"},
 		"overloaded":       &storage.OverloadedError{RetryAfter: time.Second},
 		"unavailable":      &storage.UnavailableError{RetryAfter: time.Second, Cause: errPeerUnavailable},
@@ -138,6 +156,22 @@ func TestErrorsBetweenNodesComeBackAsTheyWere(t *testing.T) {
 			require.ErrorIs(t, fromPeer(toConnect(err)), storage.ErrOutcomeUnknown)
 		})
 	}
+}
+
+// Headers that say what a detail says, for those who know HTTP.
+func TestHeadersOfErrors(t *testing.T) {
+	t.Parallel()
+	mismatch := toConnect(&storage.VersionMismatchError{Current: storage.State{Reaction: storage.Like, Version: 7}})
+	require.Equal(t, `"7"`, mismatch.Meta().Get("ETag"))
+	require.Equal(t, "Bearer", toConnect(errExpired).Meta().Get("WWW-Authenticate"))
+	require.Empty(t, toConnect(errNeedsAdmin).Meta(), "another token would not help by itself")
+}
+
+// What a later version refuses a write for, it surely refuses.
+func TestAStateThatOnlyAnotherNodeKnows(t *testing.T) {
+	t.Parallel()
+	refusal := public(connect.CodeFailedPrecondition, "no", &likewisev1.VideoNotActive{State: 9})
+	require.Equal(t, &storage.VideoStateError{State: storage.VideoDisabled}, fromPeer(refusal))
 }
 
 func TestAFailureIsLoggedOnceAndWhole(t *testing.T) {
