@@ -16,6 +16,7 @@ func LookUp() Guard          { return &guardLookUp }
 func LookUpUnderLock() Guard { return &guardLookUpUnderLock }
 func SessionLimits() Guard   { return &guardSessionLimits }
 func CounterSlot() Guard     { return &guardCounterSlot }
+func VideoBarrier() Guard    { return &guardVideoBarrier }
 
 // SwitchOff switches guards off until the test has ended.
 func SwitchOff(t *testing.T, guards ...Guard) {
