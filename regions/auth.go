@@ -68,15 +68,22 @@ func (a *authenticator) caller(ctx context.Context, header http.Header) (caller,
 	}
 	known, ok := a.verified.GetIfPresent(token)
 	if !ok || !vouchedFor(known, a.keys) {
-		if known, err = a.verify(ctx, token); err != nil {
-			a.verified.Invalidate(token)
-			return caller{}, err
-		}
-		a.verified.Set(token, known)
+		return a.meet(ctx, token)
 	}
 	if !time.Now().Before(known.expires.Add(a.cfg.Leeway)) {
 		return caller{}, errExpired
 	}
+	return known.who, nil
+}
+
+// meet verifies a token and remembers it. One that it refuses was either never
+// remembered, or is of keys that are no more, and is refused again.
+func (a *authenticator) meet(ctx context.Context, token string) (caller, error) {
+	known, err := a.verify(ctx, token)
+	if err != nil {
+		return caller{}, err
+	}
+	a.verified.Set(token, known)
 	return known.who, nil
 }
 

@@ -31,7 +31,9 @@ type KeysError struct {
 	Cause error
 }
 
-func (e *KeysError) Error() string { return fmt.Sprintf("%s: no keys from %s: %v", e.Field, e.From, e.Cause) }
+func (e *KeysError) Error() string {
+	return fmt.Sprintf("%s: no keys from %s: %v; see to it that they can be had there, or name another place", e.Field, e.From, e.Cause)
+}
 
 // Unwrap returns the cause.
 func (e *KeysError) Unwrap() error { return e.Cause }
@@ -49,6 +51,9 @@ type keyring struct {
 func newKeyring(cfg AuthConfig, log *zap.Logger, m *metrics) *keyring {
 	if !cfg.hasKeySet() {
 		return nil
+	}
+	if len(cfg.Audience) == 0 {
+		log.Warn("no audience is configured: tokens that the issuer made for other services count here as well")
 	}
 	r := &keyring{timeout: cfg.JWKSTimeout}
 	r.current.Store(&keySet{})
@@ -74,12 +79,7 @@ func newKeyring(cfg AuthConfig, log *zap.Logger, m *metrics) *keyring {
 }
 
 // now returns the keys of the moment. The same pointer means the same keys.
-func (r *keyring) now() *keySet {
-	if r == nil {
-		return &keySet{}
-	}
-	return r.current.Load()
-}
+func (r *keyring) now() *keySet { return r.current.Load() }
 
 func (r *keyring) rebuild() {
 	r.mu.Lock()
@@ -95,29 +95,36 @@ func (r *keyring) rebuild() {
 // key that is not known yet, the keys are loaded anew first, as far as the
 // cool-down allows.
 func (r *keyring) verify(ctx context.Context, method jwt.SigningMethod, token signedToken) (*keySet, error) {
-	keys := r.now()
-	err := keys.verify(method, token)
+	if r == nil {
+		return nil, errUnknownKey
+	}
+	before := r.now()
+	err := before.verify(method, token)
 	if !errors.Is(err, errUnknownKey) {
-		return keys, err
+		return before, err
 	}
 	if err := r.reload(ctx); err != nil {
 		return nil, err
 	}
-	keys = r.now()
-	return keys, keys.verify(method, token)
+	after := r.now()
+	if after == before {
+		return nil, errUnknownKey
+	}
+	return after, after.verify(method, token)
 }
 
 // reload waits for loads that begin now or are under way. It fails only if ctx
 // ends first.
 func (r *keyring) reload(ctx context.Context) error {
-	if r == nil {
-		return nil
+	var loads []<-chan struct{}
+	for _, s := range r.sources {
+		loads = append(loads, s.ask())
 	}
 	patience := time.NewTimer(r.timeout)
 	defer patience.Stop()
-	for _, s := range r.sources {
+	for _, load := range loads {
 		select {
-		case <-s.ask():
+		case <-load:
 		case <-patience.C:
 			return nil // what came meanwhile counts
 		case <-ctx.Done():
@@ -230,7 +237,7 @@ func (s *keySource) run(ctx context.Context) error {
 		}
 		pause := s.every
 		if s.load(ctx) != nil {
-			pause = s.cooldown
+			pause = s.cooldown * 5 / 4 // with its jitter above the cool-down
 		}
 		timer.Reset(jittered(pause))
 	}
@@ -258,6 +265,10 @@ func (s *keySource) load(ctx context.Context) error {
 	s.began = time.Now()
 	if s.pending == nil {
 		s.pending = make(chan struct{})
+	}
+	select {
+	case <-s.wake: // this load is the one that is wanted
+	default:
 	}
 	s.mu.Unlock()
 

@@ -52,7 +52,7 @@ func (c claims) caller() caller {
 // breaks, no bits that do not count.
 func splitToken(token string) (signedToken, error) {
 	parts := strings.Split(token, ".")
-	if len(parts) != 3 || parts[2] == "" {
+	if len(parts) != 3 {
 		return signedToken{}, errMalformed
 	}
 	var raw [3][]byte
