@@ -48,9 +48,11 @@ func (d *deployment) testBadValues(t *testing.T) {
 				if s.curl && i%curlEvery != 0 || s.rest && c.notREST {
 					continue
 				}
-				r := s.say(t.Context(), d.Nodes()[i%len(d.Nodes())], call{request: c.request, header: c.header, bearer: bearer[c.by]})
-				c.check(t, r)
-				d.requireNothingWritten(t, c.name, me)
+				t.Run(c.name, func(t *testing.T) {
+					n := d.Nodes()[i%len(d.Nodes())]
+					c.check(t, s.say(t.Context(), n, call{request: c.request, header: c.header, bearer: bearer[c.by]}))
+					d.requireNothingWritten(t, me)
+				})
 			}
 		})
 	}
@@ -64,17 +66,17 @@ const curlEvery = 6
 func (c badCall) check(t *testing.T, r reply) {
 	t.Helper()
 	code := cmp.Or(c.code, "invalid_argument")
-	require.Equal(t, code, r.code, "%s: %s", c.name, r.text)
-	require.Contains(t, strings.Join(append(violationsOf(r), r.text), "\n"), c.says, c.name)
+	require.Equal(t, code, r.code, r.text)
+	require.Contains(t, strings.Join(append(violationsOf(r), r.text), "\n"), c.says)
 	if r.status != 0 {
-		require.Equal(t, statusOf(r), r.status, c.name)
+		require.Equal(t, statusOf(r), r.status)
 	}
 }
 
 // requireNothingWritten demands that nothing at all is stored of a user.
-func (d *deployment) requireNothingWritten(t *testing.T, after, user string) {
+func (d *deployment) requireNothingWritten(t *testing.T, user string) {
 	t.Helper()
-	require.Equal(t, traces{}, d.traces(t, user), "after: %s", after)
+	require.Equal(t, traces{}, d.traces(t, user))
 }
 
 // traces is what is stored of a user: rows of reactions, of changes and of

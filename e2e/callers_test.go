@@ -104,6 +104,7 @@ func TestEveryCaller(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"has one conversation in every protocol": d.testConversations,
 		"is told what is wrong with a value":     d.testBadValues,
+		"is told what is wrong with a form":      d.testBadForms,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
