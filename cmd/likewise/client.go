@@ -184,6 +184,7 @@ func explainUnreached(base string, err error) error {
 	_, foreign := errors.AsType[x509.UnknownAuthorityError](err)
 	_, other := errors.AsType[x509.HostnameError](err)
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
+	plain = plain || errors.Is(err, http.ErrSchemeMismatch)
 	switch {
 	case foreign:
 		return wrongf("ca", "%s has a certificate of a CA that is not trusted here: give that CA's certificate", base)

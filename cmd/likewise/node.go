@@ -193,7 +193,11 @@ func (n *node) newGossip(ctx context.Context, initial routing.Topology) (*routin
 		return nil, err
 	}
 	self.Incarnation = uint64(incarnation) //nolint:gosec // counts up from 1
-	return routing.NewGossip(routing.GossipConfig{
+	return routing.NewGossip(n.gossipConfig(self, key, initial))
+}
+
+func (n *node) gossipConfig(self routing.Node, key []byte, initial routing.Topology) routing.GossipConfig {
+	return routing.GossipConfig{
 		Self:          self,
 		BindAddr:      n.flags.GossipListen,
 		AdvertiseAddr: n.flags.GossipAdvertise,
@@ -204,7 +208,7 @@ func (n *node) newGossip(ctx context.Context, initial routing.Topology) (*routin
 		RejoinEvery:   n.flags.GossipRejoin,
 		Log:           n.log,
 		Registerer:    n.registry,
-	})
+	}
 }
 
 // mapSource answers the map of the moment.
