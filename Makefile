@@ -6,6 +6,8 @@ SHELL := /bin/bash
 # Tools have modules of their own, so that they decide no version of the service's.
 BUF  := go tool -modfile=proto/tools/go.mod buf
 LINT := go tool -modfile=.tools/go.mod golangci-lint
+# It fails on a document that is not OpenAPI 3.
+OPENAPI := go -C proto/tools tool validate
 
 # What `make breaking` compares the protocol with.
 AGAINST ?= .git\#branch=main
@@ -29,6 +31,7 @@ demo: build ## Run three regions on a real database; stop with Ctrl-C (ARGS="…
 .PHONY: test
 test: ## Run all that a change must pass, databases included, then the negative controls
 	go test -race -count=1 ./...
+	go -C proto/tools test -count=1 ./...
 	@$(MAKE) --no-print-directory test-negative
 
 .PHONY: test-negative
@@ -46,20 +49,23 @@ test-unit: ## Run the tests that need no service, in seconds
 	go test -run 'Transition|Fold|Classify' ./storage
 
 .PHONY: generate
-generate: ## Generate code from proto/
+generate: ## Generate code and OpenAPI from proto/
 	$(BUF) generate
 
 .PHONY: checkgenerate
 checkgenerate: ## Fail if the generated code is not what proto/ gives
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	$(BUF) generate -o "$$fresh"; \
-	diff -r -x '*.proto' "$$fresh/proto/likewise" proto/likewise \
+	{ diff -r -x '*.proto' "$$fresh/proto/likewise" proto/likewise && diff -r -x '*.go' "$$fresh/proto/openapi" proto/openapi; } \
 		|| { echo "generated code is not current: run make generate" >&2; exit 1; }
 
 .PHONY: lint
-lint: ## Check the rules of .golangci.yaml and buf.yaml
+lint: ## Check the rules of .golangci.yaml and buf.yaml, and the OpenAPI document
 	$(BUF) lint
 	$(BUF) format --diff --exit-code --path proto/likewise
+	$(OPENAPI) ../openapi/openapi.yaml
+	$(OPENAPI) ../openapi/openapi.json
+	go -C proto/tools vet ./...
 	$(LINT) run
 	$(LINT) run --build-tags unguarded
 

@@ -80,6 +80,14 @@ func readable(handler http.Handler) http.Handler {
 	})
 }
 
+// document is a page that never changes.
+func document(contentType string, content []byte) http.Handler {
+	return readable(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = w.Write(content) // whoever asked has gone
+	}))
+}
+
 // unknownProcedure is the label of calls to paths that do not exist.
 const unknownProcedure = "unknown"
 

@@ -18,6 +18,7 @@ import (
 
 	"likewise/proto/likewise/peer/v1/peerv1connect"
 	"likewise/proto/likewise/v1/likewisev1connect"
+	"likewise/proto/openapi"
 )
 
 const (
@@ -116,7 +117,9 @@ func (s *Server) otherServices() map[string]http.Handler {
 
 func (s *Server) pages() map[string]http.Handler {
 	pages := map[string]http.Handler{
-		"/healthz": readable(http.HandlerFunc(s.healthz)),
+		"/healthz":      readable(http.HandlerFunc(s.healthz)),
+		"/openapi.yaml": document("application/yaml", openapi.YAML),
+		"/openapi.json": document("application/json", openapi.JSON),
 	}
 	if s.deps.Gatherer != nil {
 		pages["/metrics"] = readable(promhttp.HandlerFor(s.deps.Gatherer, promhttp.HandlerOpts{}))
