@@ -93,7 +93,7 @@ func TestTheLogSaysWhoSetAState(t *testing.T) {
 
 func TestAStateThatIsNotSettled(t *testing.T) {
 	t.Parallel()
-	n := startNode(t, "n1", func(cfg *Config, _ *Deps) { cfg.Deadline = 100 * time.Millisecond })
+	n := startNode(t, "n1", func(cfg *Config, _ *Deps) { cfg.Deadline = time.Second })
 	n.store.beforeState = func(ctx context.Context) error {
 		<-ctx.Done() // the call's deadline bounds the barrier
 		return &storage.UnsettledError{Cause: context.Cause(ctx)}

@@ -378,6 +378,7 @@ func TestWhatANodeSendsInABatchIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	ca := newTestCA(t)
 	n := startNode(t, "n1", func(cfg *Config, _ *Deps) { cfg.Peers = ca.peersConfig(t) })
+	t.Cleanup(n.peers.close) // before it stops: a server gives an idle connection a second to go
 	client := n.peers.to(n.routingNode())
 	for name, req := range map[string]*peerv1.BatchGetRequest{
 		"no videos":   {UserId: "alice"},

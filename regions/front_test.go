@@ -205,47 +205,6 @@ func TestInvalidRequestsAreRefusedAndWriteNothing(t *testing.T) {
 	})
 }
 
-// R9: the key is a field or a header.
-func TestIdempotencyKeys(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		field   string
-		headers []string
-		key     string
-		valid   bool
-	}{
-		"none":                  {valid: true},
-		"by field":              {field: "k1", key: "k1", valid: true},
-		"by header":             {headers: []string{"k1"}, key: "k1", valid: true},
-		"by both":               {field: "k1", headers: []string{"k1"}, key: "k1", valid: true},
-		"an empty header":       {headers: []string{""}, valid: true},
-		"two that differ":       {field: "k1", headers: []string{"k2"}},
-		"two headers":           {headers: []string{"k1", "k1"}},
-		"a header with a space": {headers: []string{"k 1"}},
-		"a header not ASCII":    {headers: []string{"kö"}},
-		"an over-long header":   {headers: []string{strings.Repeat("k", 129)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			n := startNode(t, "n1")
-			var seen string
-			n.store.beforeSet = func(_ context.Context, set storage.Set) error { seen = set.IdempotencyKey; return nil }
-			var options []connect.ClientOption
-			for _, value := range c.headers {
-				options = append(options, connect.WithInterceptors(withHeader(keyHeader, value)))
-			}
-			_, err := n.as(t, "alice", options...).SetReaction(t.Context(), withKey(like("cat"), c.field))
-			if !c.valid {
-				requireOnlyCode(t, connect.CodeInvalidArgument, err)
-				require.Zero(t, n.store.sets.Load())
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, c.key, seen)
-		})
-	}
-}
-
 // R3
 func TestSetReactionAnswersStateAndCounts(t *testing.T) {
 	t.Parallel()

@@ -94,6 +94,7 @@ func TestWhatANodeSendsIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	ca := newTestCA(t)
 	n := startNode(t, "n1", func(cfg *Config, _ *Deps) { cfg.Peers = ca.peersConfig(t) })
+	t.Cleanup(n.peers.close) // before it stops: a server gives an idle connection a second to go
 	client := n.peers.to(n.routingNode())
 	for name, spoil := range map[string]func(*peerv1.SetRequest){
 		"no reaction": func(r *peerv1.SetRequest) { r.Reaction = 0 },
