@@ -137,9 +137,9 @@ func (o *operation) headers() {
 
 // answers adds what may be answered but success.
 func (o *operation) answers() {
-	known := map[int]string{
-		400: "InvalidRequest", 401: "Unauthenticated", 499: "Canceled",
-		500: "Internal", 503: "Unavailable", 504: "DeadlineExceeded",
+	known := map[int]string{400: "InvalidRequest", 401: "Unauthenticated", 499: "Canceled", 500: "Internal", 504: "DeadlineExceeded"}
+	if !strings.HasPrefix(o.method.GoName, "Batch") { // there it is an item that is unavailable
+		known[503] = "Unavailable"
 	}
 	if o.op.RequestBody != nil {
 		maps.Copy(known, map[int]string{413: "TooLarge", 415: "UnsupportedMediaType"})
