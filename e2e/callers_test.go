@@ -102,9 +102,16 @@ func TestEveryCaller(t *testing.T) {
 	d := deployCallers(t)
 
 	for name, test := range map[string]func(*testing.T){
-		"has one conversation in every protocol": d.testConversations,
-		"is told what is wrong with a value":     d.testBadValues,
-		"is told what is wrong with a form":      d.testBadForms,
+		"has one conversation in every protocol":   d.testConversations,
+		"is told what is wrong with a value":       d.testBadValues,
+		"is told what is wrong with a form":        d.testBadForms,
+		"is told what is wrong with a token":       d.testBadTokens,
+		"may use every character of ids in a path": d.testPaths,
+		"reads again only what has changed":        d.testTags,
+		"loses no digit of a large count":          d.testLargeCounts,
+		"is refused where a count is full":         d.testFullShard,
+		"gets an outcome for each id of a batch":   d.testBatches,
+		"cannot use a key for two things":          d.testReusedKeys,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
