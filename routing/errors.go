@@ -28,8 +28,8 @@ func (e *NameTakenError) Error() string {
 	return fmt.Sprintf("another process runs under the name %q (%s)", e.Name, where)
 }
 
-// SeedsRefusedError means that seeds answer, and that none of them could be
-// joined in any attempt: their gossip has another key, or what answers there is
+// SeedsRefusedError means that seeds answer and turn the node away, and that
+// none could be joined: their gossip has another key, or what answers there is
 // no gossip.
 type SeedsRefusedError struct {
 	// Seeds are the host:port addresses that answered.

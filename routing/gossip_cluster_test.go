@@ -21,18 +21,18 @@ import (
 
 // soon bounds every wait of these tests. It is long because the machine may be
 // busy; a test that passes takes a fraction of it.
-const soon = 20 * time.Second
+const soon = 30 * time.Second
 
-// quick is the LAN profile about ten times as fast.
+// quick is the LAN profile, several times as fast.
 func quick(conf *memberlist.Config) {
-	conf.ProbeInterval = 200 * time.Millisecond
-	conf.ProbeTimeout = 100 * time.Millisecond
+	conf.ProbeInterval = 500 * time.Millisecond
+	conf.ProbeTimeout = 400 * time.Millisecond
 	conf.SuspicionMult = 2
 	conf.SuspicionMaxTimeoutMult = 2
 	conf.GossipInterval = 20 * time.Millisecond
 	conf.PushPullInterval = time.Second
 	conf.GossipToTheDeadTime = 500 * time.Millisecond
-	conf.TCPTimeout = time.Second
+	conf.TCPTimeout = 2 * time.Second
 }
 
 var testKey = bytes.Repeat([]byte{7}, 32)

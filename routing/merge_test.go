@@ -71,4 +71,3 @@ func TestMergeChangesNeitherAndNamesTheNews(t *testing.T) {
 		require.Equal(t, merged, mustMerge(a, rosterOf(news)), "the news is all that is new")
 	})
 }
-

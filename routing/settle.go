@@ -35,17 +35,11 @@ func (g *Gossip) settle(ctx context.Context, c cluster) error {
 	defer end.Stop()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	var met time.Time
+	var l look
 	for {
 		v := g.latest.Load()
-		if met.IsZero() && g.others.Load() > 0 {
-			met = time.Now()
-		}
-		if g.twin.Load() != nil || !met.IsZero() && (len(v.m.Nodes()) > 1 || time.Since(met) > hearFor) {
-			if err := g.misfit(ctx, c); err != nil {
-				return err
-			}
-			g.speak()
+		if err := l.again(ctx, g, c); err != nil {
+			return err
 		}
 		select {
 		case <-v.replaced:
@@ -56,6 +50,39 @@ func (g *Gossip) settle(ctx context.Context, c cluster) error {
 			return nil
 		}
 	}
+}
+
+// look is what a young node remembers between two looks at the others.
+type look struct {
+	met      time.Time // when others were met; zero: there is nobody yet
+	outvoted time.Time // since when the settled nodes go by another topology; zero: they do not
+}
+
+// again looks once more. It lets the node speak, or says why it must not run.
+func (l *look) again(ctx context.Context, g *Gossip, c cluster) error {
+	if l.met.IsZero() && g.others.Load() == 0 && g.twin.Load() == nil {
+		return nil
+	}
+	if l.met.IsZero() {
+		l.met = time.Now()
+	}
+	if len(g.Map().Nodes()) == 1 && time.Since(l.met) < hearFor {
+		return nil // their word comes right behind
+	}
+	if err := g.nameTaken(ctx, c); err != nil {
+		return err
+	}
+	err := g.outvoted()
+	switch {
+	case err == nil:
+		l.outvoted = time.Time{}
+		g.speak()
+	case l.outvoted.IsZero():
+		l.outvoted = time.Now()
+	case time.Since(l.outvoted) > hearFor: // so it is not for want of hearing the others
+		return err
+	}
+	return nil
 }
 
 // speak tells the others of the node, once.
@@ -96,39 +123,50 @@ func otherTopology(self, other Node) error {
 	return &OtherTopologyError{Node: other.Name, PeerAddr: other.PeerAddr, Epoch: self.TopologyEpoch}
 }
 
-// misfit says why the node cannot stay.
-func (g *Gossip) misfit(ctx context.Context, c cluster) error {
+// outvoted returns an OtherTopologyError if more of the settled nodes go by
+// another topology than by the node's own.
+func (g *Gossip) outvoted() error {
 	g.mu.Lock()
-	agree, disagree, other := g.known.dissent()
-	self, claimed := g.known.self, g.known.heard[identityOf(g.known.self)]
-	g.mu.Unlock()
-	if disagree.settled > agree.settled {
-		return otherTopology(self, other)
-	}
-	for _, namesake := range c.earlier(identityOf(self)) {
-		if c.answers(ctx, namesake) {
-			return g.nameTaken(namesake)
-		}
-	}
-	twin := g.twin.Load()
-	if twin == nil || !claimed.Settled && twin.Address() > c.ml.LocalNode().Address() {
-		return nil // of two young twins one stays
-	}
-	if c.answers(ctx, twin) {
-		return g.nameTaken(twin)
+	defer g.mu.Unlock()
+	if agree, disagree, other := g.known.dissent(); disagree.settled > agree.settled {
+		return otherTopology(g.known.self, other)
 	}
 	return nil
 }
 
-// nameTaken says who has the node's name.
-func (g *Gossip) nameTaken(by *memberlist.Node) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	taken := &NameTakenError{Name: g.known.self.Name, GossipAddr: by.Address()}
-	if id, ok := parseIdentity(by.Name); ok {
-		taken.PeerAddr = g.known.heard[id].PeerAddr
+// nameTaken returns a NameTakenError if an earlier process under the node's name
+// lives.
+func (g *Gossip) nameTaken(ctx context.Context, c cluster) error {
+	self := identityOf(g.cfg.Self)
+	for _, namesake := range c.earlier(self) {
+		if c.answers(ctx, namesake) {
+			return g.takenBy(namesake)
+		}
+	}
+	twin := g.twin.Load()
+	if twin == nil || !g.heard(self).Settled && twin.Address() > c.ml.LocalNode().Address() {
+		return nil // of two young twins one stays
+	}
+	if c.answers(ctx, twin) {
+		return g.takenBy(twin)
+	}
+	return nil
+}
+
+// takenBy says who has the node's name.
+func (g *Gossip) takenBy(n *memberlist.Node) error {
+	taken := &NameTakenError{Name: g.cfg.Self.Name, GossipAddr: n.Address()}
+	if id, ok := parseIdentity(n.Name); ok && id != identityOf(g.cfg.Self) {
+		taken.PeerAddr = g.heard(id).PeerAddr
 	}
 	return taken
+}
+
+// heard returns what was heard of a process.
+func (g *Gossip) heard(id identity) Node {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.known.heard[id]
 }
 
 // earlier returns the members under the name of id that started before it.

@@ -13,7 +13,7 @@ import (
 )
 
 // young is how long nodes of these tests are.
-const young = time.Second
+const young = 2 * time.Second
 
 // notAs says that a node is not in the map as one process says of itself.
 func notAs(name, peerAddr string) func(*Map) bool {
