@@ -156,7 +156,7 @@ func explain(base string, err error) error {
 	if !ok || !connect.IsWireError(err) {
 		return explainUnreached(base, err)
 	}
-	said := fmt.Errorf("%s: %s%s", wire.Code(), wire.Message(), detailText(wire.Details()))
+	said := fmt.Errorf("%s: %s%s", wire.Code(), wire.Message(), detailText(wire))
 	return &statusError{statusOfCode(wire.Code()), said}
 }
 
@@ -200,9 +200,9 @@ func explainUnreached(base string, err error) error {
 }
 
 // detailText shows the details that a person can act on.
-func detailText(details []*connect.ErrorDetail) string {
+func detailText(refused *connect.Error) string {
 	var text strings.Builder
-	for _, d := range details {
+	for _, d := range refused.Details() {
 		msg, err := d.Value()
 		if err != nil {
 			continue // a newer server's detail
@@ -211,7 +211,9 @@ func detailText(details []*connect.ErrorDetail) string {
 		case *likewisev1.VersionMismatch:
 			fmt.Fprintf(&text, "; it is %s at version %d", m.GetReaction(), m.GetVersion())
 		case *likewisev1.VideoNotActive:
-			fmt.Fprintf(&text, "; the video is %s", m.GetState())
+			if refused.Code() != connect.CodeNotFound { // else the message says so
+				fmt.Fprintf(&text, "; the video is %s", m.GetState())
+			}
 		case *likewisev1.OutcomeUnknown:
 			text.WriteString("; the write may or may not have happened: repeat it with the same --key")
 		case *likewisev1.RetryAfter:

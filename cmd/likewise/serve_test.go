@@ -131,3 +131,21 @@ func TestANodeAloneServesOnAnEmptyDatabase(t *testing.T) {
 	require.Contains(t, log.String(), "everybody knows", "the development secret is warned of")
 	require.NotContains(t, log.String(), devSecret)
 }
+
+func TestALogIsHeldUntilANodeHasStarted(t *testing.T) {
+	t.Parallel()
+
+	var out bytes.Buffer
+	held := &heldWriter{to: &out}
+	for _, line := range []string{"one\n", "two\n"} {
+		n, err := held.Write([]byte(line))
+		require.NoError(t, err)
+		require.Equal(t, len(line), n)
+	}
+	require.Empty(t, out.String())
+	held.release()
+	held.release()
+	_, err := held.Write([]byte("three\n"))
+	require.NoError(t, err)
+	require.Equal(t, "one\ntwo\nthree\n", out.String())
+}

@@ -131,6 +131,8 @@ func (s badStart) check(t *testing.T) {
 }
 
 func TestABadDatabaseIsSaidInOneLine(t *testing.T) {
+	t.Parallel()
+
 	b := newBench(t)
 	empty, ready, other := b.database(t, "bad_empty", ""), b.database(t, "bad_ready", "eu,us"), b.database(t, "bad_other", "ap")
 	for _, database := range []string{"bad_empty", "bad_ready"} {
@@ -184,6 +186,8 @@ func TestABadDatabaseIsSaidInOneLine(t *testing.T) {
 }
 
 func TestABadAddressOrFileIsSaidInOneLine(t *testing.T) {
+	t.Parallel()
+
 	b := newBench(t)
 	ready := b.database(t, "bad_files", "eu")
 	foreign, err := certs.NewAuthority()
@@ -232,6 +236,8 @@ func keySet(args []string, file string) []string {
 
 // A node that serves stays, and the one that comes and does not fit says why.
 func TestANodeThatDoesNotFitToTheOthersSaysWhy(t *testing.T) {
+	t.Parallel()
+
 	b := newBench(t)
 	ready, other := b.database(t, "fit_ready", "eu,us"), b.database(t, "fit_other", "us,eu")
 

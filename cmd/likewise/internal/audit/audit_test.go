@@ -2,12 +2,14 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
 
+	"connectrpc.com/connect"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -27,7 +29,8 @@ type site struct {
 	recounts map[storage.VideoID]storage.Recount // guarded by mu
 	shown    map[storage.VideoID]storage.Tally   // guarded by mu
 	// writes, if not 0, is how many looks at a video a like comes between.
-	writes int // guarded by mu
+	writes  int             // guarded by mu
+	deleted storage.VideoID // guarded by mu
 }
 
 func (s *site) Recount(_ context.Context, video storage.VideoID) (storage.Recount, error) {
@@ -50,6 +53,9 @@ func (s *site) GetCounts(_ context.Context, req *likewisev1.GetCountsRequest) (*
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	video := storage.VideoID(req.GetVideoId())
+	if video == s.deleted {
+		return nil, deletedError()
+	}
 	tally := s.shown[video]
 	if s.writes > 0 {
 		s.writes--
@@ -62,6 +68,14 @@ func (s *site) GetCounts(_ context.Context, req *likewisev1.GetCountsRequest) (*
 	return &likewisev1.GetCountsResponse{Counts: &likewisev1.Counts{
 		Likes: tally.Likes, Dislikes: tally.Dislikes, AsOf: timestamppb.Now(),
 	}}, nil
+}
+
+func deletedError() error {
+	refused := connect.NewError(connect.CodeNotFound, errors.New("the video is deleted"))
+	if detail, err := connect.NewErrorDetail(&likewisev1.VideoNotActive{State: likewisev1.VideoState_DELETED}); err == nil {
+		refused.AddDetail(detail)
+	}
+	return refused
 }
 
 func setup(t *testing.T) (*site, *Auditor) {
@@ -135,6 +149,22 @@ func TestAuditor(t *testing.T) { // R51
 		require.NoError(t, err)
 		require.Zero(t, report.Differences())
 		require.Equal(t, 1, report.Changing())
+	})
+
+	t.Run("compares what is stored of a deleted video, of which nothing is shown", func(t *testing.T) {
+		t.Parallel()
+		s, a := setup(t)
+		s.deleted = "b"
+		report, err := a.Videos(t.Context(), []storage.VideoID{"b"})
+		require.NoError(t, err)
+		require.Zero(t, report.Differences())
+		require.True(t, report.Rows[0].Deleted)
+		require.Empty(t, report.Rows[0].Shown)
+
+		s.recounts["b"] = storage.Recount{Stored: storage.Tally{Likes: 3}, Rows: storage.Tally{Likes: 2}}
+		report, err = a.All(t.Context(), func(int) {})
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Differences())
 	})
 
 	t.Run("names the node that does not answer", func(t *testing.T) {

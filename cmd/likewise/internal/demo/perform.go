@@ -162,6 +162,10 @@ func (p *show) check(ctx context.Context) (Result, error) {
 }
 
 func (p *show) checkKeys(ctx context.Context, ops []traffic.Op, r *Result) error {
+	ops, err := readable(ctx, p.store, ops)
+	if err != nil {
+		return err
+	}
 	keys := traffic.Keys(ops)
 	p.cfg.say("reading %s reactions back, one by one", grouped(len(keys)))
 	final, err := p.traffic.FinalStates(ctx, keys)
@@ -185,11 +189,17 @@ func (p *show) checkCounts(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
+	gone, err := deletedOf(ctx, p.store, setOf(after))
+	if err != nil {
+		return err
+	}
 	recount := make(map[string]traffic.Tally, len(after))
 	for video, tally := range after {
-		recount[string(video)] = traffic.Tally(tally)
+		if !gone[video] {
+			recount[string(video)] = traffic.Tally(tally)
+		}
 	}
-	r.VideosChecked = len(recount)
+	r.VideosChecked, r.VideosDeleted = len(recount), len(gone)
 	p.cfg.say("comparing what every node shows of %s videos with a recount", grouped(r.VideosChecked))
 	shown, err := p.traffic.Shown(ctx, "demo", keysOf(recount), now)
 	if err != nil {
@@ -249,6 +259,14 @@ func (s *stage) recountAll(ctx context.Context) (map[storage.VideoID]storage.Tal
 		}
 		after = videos[len(videos)-1]
 	}
+}
+
+func setOf[K comparable, V any](m map[K]V) map[K]bool {
+	set := make(map[K]bool, len(m))
+	for key := range m {
+		set[key] = true
+	}
+	return set
 }
 
 func keysOf[V any](m map[string]V) []string {

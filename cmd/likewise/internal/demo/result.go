@@ -32,6 +32,9 @@ type Result struct {
 	CountsP99 float64 `json:"counts_p99_ms"`
 
 	VideosChecked int `json:"videos_checked"`
+	// VideosDeleted were deleted by somebody meanwhile: nothing is shown of them,
+	// and nothing compared.
+	VideosDeleted int `json:"videos_deleted"`
 	// Drift is Σ |shown − recount| over videos, likes, dislikes and the front
 	// doors of every region.
 	Drift int64 `json:"drift"`
@@ -68,6 +71,9 @@ func (r Result) Print(w io.Writer) error {
 	fmt.Fprintf(t, "  forwarded\t%s\tcalls that one node sent on to another\n", grouped(r.Forwarded))
 	fmt.Fprintf(t, "  latency\t%.1f ms\tmedian of a Set; 99 %%: %.1f ms; of a count: %.1f ms\n", r.SetP50, r.SetP99, r.CountsP99)
 	fmt.Fprintf(t, "  lost\t%s\tkeys that do not read as they were acknowledged last\n", grouped(r.Lost))
+	if r.VideosDeleted > 0 {
+		fmt.Fprintf(t, "  deleted\t%s\tvideos, by somebody meanwhile, that show nothing and were left out\n", grouped(r.VideosDeleted))
+	}
 	fmt.Fprintln(t)
 	fmt.Fprintf(t, "  Counter\toff by\tover %s videos\n", grouped(r.VideosChecked))
 	fmt.Fprintf(t, "  Likewise\t%s\tdrift of what every node shows from a recount of the reactions\n", grouped(r.Drift))
