@@ -79,7 +79,7 @@ func TestBatchGetCounts(t *testing.T) {
 		n := startCounted(t, 3)
 		ids := []string{"v2", "v1", "v2", "v2", "v1"}
 		for i, o := range n.batchCounts(t, ids...) {
-			require.EqualValues(t, ids[i], fmt.Sprint("v", o.GetCounts().GetLikes()))
+			require.Equal(t, ids[i], fmt.Sprint("v", o.GetCounts().GetLikes()))
 		}
 		require.Equal(t, []int{2}, n.store.batches.of(&n.store.batches.counts), "one that occurs twice is read once")
 	})

@@ -52,12 +52,9 @@ type condition struct {
 	refused []string // words of the refusal
 }
 
-func version(v int64) *int64 { return &v }
-
 // R9, R10
 func conditions() map[string]condition {
 	const key, match, none = "Idempotency-Key", "If-Match", "If-None-Match"
-	largest := int64(1<<63 - 1)
 	return map[string]condition{
 		"nothing":                {},
 		"a key by field":         {asked: asked{key: "k1"}, key: "k1"},
@@ -69,16 +66,16 @@ func conditions() map[string]condition {
 		"a key with a space":     {header: http.Header{key: {"k 1"}}, refused: []string{key, "printable ASCII"}},
 		"a key not ASCII":        {header: http.Header{key: {"kö"}}, refused: []string{key, "printable ASCII"}},
 		"an over-long key":       {header: http.Header{key: {strings.Repeat("k", 129)}}, refused: []string{key, "128"}},
-		"a version by field":     {asked: asked{expected: version(7)}, version: version(7)},
-		"a version by header":    {header: http.Header{match: {`"7"`}}, version: version(7)},
-		"a version by both":      {asked: asked{expected: version(7)}, header: http.Header{match: {`"7"`}}, version: version(7)},
-		"version 0":              {header: http.Header{match: {`"0"`}}, version: version(0)},
-		"the largest version":    {header: http.Header{match: {`"9223372036854775807"`}}, version: &largest},
-		"none yet":               {header: http.Header{none: {"*"}}, version: version(0)},
-		"none yet, by both":      {asked: asked{expected: version(0)}, header: http.Header{none: {"*"}}, version: version(0)},
-		"a key and a version":    {header: http.Header{key: {"k1"}, match: {`"7"`}}, key: "k1", version: version(7)},
-		"versions that differ":   {asked: asked{expected: version(6)}, header: http.Header{match: {`"7"`}}, refused: []string{"expected_version", match}},
-		"none yet that differs":  {asked: asked{expected: version(6)}, header: http.Header{none: {"*"}}, refused: []string{"expected_version", none}},
+		"a version by field":     {asked: asked{expected: new(int64(7))}, version: new(int64(7))},
+		"a version by header":    {header: http.Header{match: {`"7"`}}, version: new(int64(7))},
+		"a version by both":      {asked: asked{expected: new(int64(7))}, header: http.Header{match: {`"7"`}}, version: new(int64(7))},
+		"version 0":              {header: http.Header{match: {`"0"`}}, version: new(int64(0))},
+		"the largest version":    {header: http.Header{match: {`"9223372036854775807"`}}, version: new(int64(1<<63 - 1))},
+		"none yet":               {header: http.Header{none: {"*"}}, version: new(int64(0))},
+		"none yet, by both":      {asked: asked{expected: new(int64(0))}, header: http.Header{none: {"*"}}, version: new(int64(0))},
+		"a key and a version":    {header: http.Header{key: {"k1"}, match: {`"7"`}}, key: "k1", version: new(int64(7))},
+		"versions that differ":   {asked: asked{expected: new(int64(6))}, header: http.Header{match: {`"7"`}}, refused: []string{"expected_version", match}},
+		"none yet that differs":  {asked: asked{expected: new(int64(6))}, header: http.Header{none: {"*"}}, refused: []string{"expected_version", none}},
 		"both headers":           {header: http.Header{match: {`"7"`}, none: {"*"}}, refused: []string{match, none}},
 		"any version":            {header: http.Header{match: {"*"}}, refused: []string{match, `"7"`}},
 		"a weak tag":             {header: http.Header{match: {`W/"7"`}}, refused: []string{match, `"7"`}},
@@ -98,7 +95,7 @@ func conditions() map[string]condition {
 		"a quoted star":          {header: http.Header{none: {`"*"`}}, refused: []string{none, "*"}},
 		"several none-match":     {header: http.Header{none: {"*", "*"}}, refused: []string{none, "*"}},
 		"an empty none-match":    {header: http.Header{none: {""}}, refused: []string{none, "*"}},
-		"a bad one beside field": {asked: asked{expected: version(7)}, header: http.Header{match: {"*"}}, refused: []string{match, `"7"`}},
+		"a bad one beside field": {asked: asked{expected: new(int64(7))}, header: http.Header{match: {"*"}}, refused: []string{match, `"7"`}},
 	}
 }
 

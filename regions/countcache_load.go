@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"likewise/storage"
@@ -52,7 +53,6 @@ func (c *countCache) round(ctx, brief context.Context, b bound, arrived time.Tim
 	}
 	var open []*question
 	var lag time.Duration
-	until := brief // ends the pause
 	for i, f := range c.load(ctx, entries...) {
 		q, patient := questions[i], ctx
 		if q.easy {
@@ -67,9 +67,10 @@ func (c *countCache) round(ctx, brief context.Context, b bound, arrived time.Tim
 		}
 		q.err = errTooOld
 		open, lag = append(open, q), max(lag, lacks)
-		if !q.easy {
-			until = ctx
-		}
+	}
+	until := ctx
+	if !slices.ContainsFunc(open, func(q *question) bool { return !q.easy }) {
+		until = brief
 	}
 	if err := pause(until, lag); err != nil {
 		for _, q := range open {

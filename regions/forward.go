@@ -180,7 +180,11 @@ func (w *way) detour(node routing.Node, err error) bool {
 }
 
 func (r *router) way(video storage.VideoID, user storage.UserID) *way {
-	return &way{router: r, slot: routing.SlotOf(string(video), string(user)), m: r.routes.Map()}
+	return r.wayBy(r.routes.Map(), video, user)
+}
+
+func (r *router) wayBy(m *routing.Map, video storage.VideoID, user storage.UserID) *way {
+	return &way{router: r, slot: routing.SlotOf(string(video), string(user)), m: m}
 }
 
 func (w *way) epoch() int64 { return w.m.Topology().Epoch }

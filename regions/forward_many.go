@@ -38,20 +38,19 @@ func (r *router) getMany(ctx context.Context, user storage.UserID, videos []stor
 func partition(m *routing.Map, user storage.UserID, videos []storage.VideoID) map[routing.Region]*part {
 	parts := make(map[routing.Region]*part)
 	for i, video := range videos {
-		slot := slotOf(video, user)
-		region := m.Serving(routing.Slot(slot))
+		region := m.Serving(routing.SlotOf(string(video), string(user)))
 		p, ok := parts[region]
 		if !ok {
 			p = &part{}
 			parts[region] = p
 		}
-		p.places, p.at = append(p.places, storage.Place{Slot: slot, Video: video}), append(p.at, i)
+		p.places, p.at = append(p.places, storage.Place{Slot: slotOf(video, user), Video: video}), append(p.at, i)
 	}
 	return parts
 }
 
 func (r *router) readPart(ctx context.Context, m *routing.Map, user storage.UserID, p *part) ([]storage.Reading, error) {
-	way := &way{router: r, slot: routing.Slot(p.places[0].Slot), m: m}
+	way := r.wayBy(m, p.places[0].Video, user)
 	return read(ctx, way,
 		func() ([]storage.Reading, error) { return r.store.GetMany(ctx, user, p.places) },
 		func(node routing.Node) ([]storage.Reading, error) {
