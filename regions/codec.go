@@ -38,9 +38,9 @@ func (f *fault) toConnect() *connect.Error {
 		return public(connect.CodeInvalidArgument, f.Error())
 	}
 	return public(connect.CodeInvalidArgument, f.Error(), &validate.Violations{Violations: []*validate.Violation{{
-		Field:   &validate.FieldPath{Elements: []*validate.FieldPathElement{{FieldName: proto.String(f.Field)}}},
-		RuleId:  proto.String("readable"),
-		Message: proto.String(f.Say),
+		Field:   &validate.FieldPath{Elements: []*validate.FieldPathElement{{FieldName: new(f.Field)}}},
+		RuleId:  new("readable"),
+		Message: new(f.Say),
 	}}})
 }
 

@@ -5,6 +5,8 @@
 // # A SetReaction, from socket to reply
 //
 //	server.go        two listeners: one for users, one for other nodes
+//	front.go         path → RPC, REST or page; CORS is around it
+//	rpc.go, rest.go  what can be refused without knowing the caller
 //	interceptors.go  recover, metrics, mapErrors, auth, deadline, validate
 //	reactions.go     proto to domain; counts are loaded beside the write
 //	forward.go       slot → route; this node, or one hop to another
@@ -12,10 +14,14 @@
 //	storage          group commit
 //	countcache.go    the counter shard that was written goes into the cache
 //	errors.go        on the way out: domain error → Connect code
+//	problem.go       over REST: Connect code → status and problem details
 //
 // A GetReaction takes the same way. A GetCounts ends in countcache.go: it is
 // answered from this node's cache or from one read of the local database, and
-// is never forwarded.
+// is never forwarded. Batches (batch.go) are the same reads for many videos: of
+// reactions, one round trip to each region that serves some; of counts, one read
+// for all that are not cached. What cannot be read in time is an error of its
+// own item.
 //
 // # What may be relied on
 //

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
@@ -90,9 +91,7 @@ func TestRefusalsBeforeTheInterceptors(t *testing.T) {
 			}
 			text, chunked := strings.CutPrefix(c.body, "chunked")
 			header := map[string]string{"Authorization": token, "Content-Type": "application/json"}
-			for name, value := range c.header {
-				header[name] = value
-			}
+			maps.Copy(header, c.header)
 			got := n.rest(t, restCall{Method: c.method, Path: c.path, Body: text, Chunked: chunked, Header: header})
 			require.Equal(t, c.status, got.Status, got.Raw)
 			require.Equal(t, c.code, got.Body["code"])
@@ -106,13 +105,13 @@ func TestRefusalsOfConnectGET(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, "n1")
 	const procedure = likewisev1connect.ReactionServiceGetCountsProcedure
-	binary := base64.RawURLEncoding.EncodeToString(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "cat"))
+	encoded := base64.RawURLEncoding.EncodeToString(protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "cat"))
 	for query, c := range map[string]struct {
 		status int
 		says   string
 	}{
 		`connect=v1&encoding=json&message={"videoId":"cat"}`: {status: 200},
-		`encoding=proto&base64=1&message=` + binary:          {status: 200},
+		`encoding=proto&base64=1&message=` + encoded:         {status: 200},
 		`encoding=json&base64=1&message=*`:                   {400, "is not base64"},
 		`encoding=json&base64=yes&message=e30`:               {400, "base64 must be 1"},
 		`encoding=json&message={"videoId":"cat"}&x=1`:        {400, `unknown query parameter "x"`},
@@ -124,8 +123,8 @@ func TestRefusalsOfConnectGET(t *testing.T) {
 		`encoding=json&message={`:             {400, "is not JSON from byte 1 on"},
 		`encoding=json&message=`:              {400, "the body is empty"},
 		`encoding=json&connect=v2&message={}`: {400, "connect"},
-		`encoding=json&compression=br&message={"videoId":"cat"}`:    {501, "gzip"},
-		`encoding=json&compression=gzip&base64=1&message=` + binary: {400, "not gzip"},
+		`encoding=json&compression=br&message={"videoId":"cat"}`:     {501, "gzip"},
+		`encoding=json&compression=gzip&base64=1&message=` + encoded: {400, "not gzip"},
 	} {
 		t.Run(query, func(t *testing.T) {
 			t.Parallel()
@@ -177,9 +176,9 @@ func TestEnvelopes(t *testing.T) {
 		body string
 		says string
 	}{
-		"broken off":        {string(envelope(0, `{"videoId":"cat"`)[:9]), ""},
-		"two messages":      {string(envelope(0, `{"videoId":"cat","reaction":"LIKE"}`)) + string(envelope(0, `{}`)), "multiple messages"},
-		"two, one unread":   {string(envelope(0, `{"videoId":"cat","reaction":"LIKE"}`)) + string(envelope(0, `{`)), "multiple messages"},
+		"broken off":        {string(envelope(`{"videoId":"cat"`)[:9]), ""},
+		"two messages":      {string(envelope(`{"videoId":"cat","reaction":"LIKE"}`)) + string(envelope(`{}`)), "multiple messages"},
+		"two, one unread":   {string(envelope(`{"videoId":"cat","reaction":"LIKE"}`)) + string(envelope(`{`)), "multiple messages"},
 		"a promise of 4 GB": {"\x00\xff\xff\xff\xff{}", ""},
 		"none":              {"", "zero messages"},
 	} {
@@ -202,8 +201,8 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
-func envelope(flags byte, message string) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{flags}, uint32(len(message))), message...)
+func envelope(message string) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
 }
 
 func TestRefusalsAreCounted(t *testing.T) {
@@ -244,6 +243,18 @@ func TestSlowBodies(t *testing.T) {
 	got = exchange(t, n, "PUT /v1/videos/cat/reaction"+head)
 	require.Contains(t, got, "504")
 	require.Contains(t, got, "the body did not arrive in time")
+
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	slow, end := io.Pipe()
+	defer end.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, n.url("/v1/videos/cat/reaction"), slow)
+	require.NoError(t, err)
+	resp, err := (&http.Client{Transport: transport}).Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, "over HTTP/2")
 }
 
 func TestUnknownPathsAnswerInTheCallersProtocol(t *testing.T) {

@@ -123,10 +123,10 @@ func (a *restAnswer) finish() {
 // err returns what the transcoder wrote as a google.rpc.Status.
 func (a *restAnswer) err() error {
 	var status statuspb.Status
-	if err := proto.Unmarshal(a.failed.Bytes(), &status); err != nil || status.GetCode() == 0 {
+	if err := proto.Unmarshal(a.failed.Bytes(), &status); err != nil || status.GetCode() <= 0 {
 		return errNoStatus
 	}
-	err := public(connect.Code(status.GetCode()), status.GetMessage())
+	err := public(connect.Code(status.GetCode()), status.GetMessage()) //nolint:gosec // it is above 0
 	for _, detail := range status.GetDetails() {
 		if message, unmarshalErr := detail.UnmarshalNew(); unmarshalErr == nil {
 			addDetail(err, message)
