@@ -8,7 +8,6 @@ import (
 
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
-	"google.golang.org/protobuf/types/known/anypb"
 
 	likewisev1 "likewise/proto/likewise/v1"
 	"likewise/proto/likewise/v1/likewisev1connect"
@@ -18,27 +17,17 @@ import (
 // maxBatch is how many ids a batch may hold; the rules in the proto say the same.
 const maxBatch = 100
 
-// BatchGetReactions reads the caller's reactions to many videos. What cannot be
-// read in time is an error of its own item.
+// BatchGetReactions reads the caller's reactions to many videos.
 func (s *reactionService) BatchGetReactions(ctx context.Context, req *likewisev1.BatchGetReactionsRequest) (*likewisev1.BatchGetReactionsResponse, error) {
 	user, err := userFrom(ctx)
 	if err != nil {
 		return nil, err
 	}
-	limited, cancel := answerTime(ctx)
-	defer cancel()
-	videos, at := distinct(req.GetVideoIds())
-	outcomes := s.router.getMany(limited, user, videos)
-	if err := gone(ctx); err != nil {
-		return nil, err
-	}
-	items := s.items(likewisev1connect.ReactionServiceBatchGetReactionsProcedure)
-	resp := &likewisev1.BatchGetReactionsResponse{Outcomes: make([]*likewisev1.ReactionOutcome, len(at))}
-	for i, id := range req.GetVideoIds() {
-		resp.Outcomes[i] = reactionOutcomeToProto(id, outcomes[at[i]].got, items.end(outcomes[at[i]].err))
-	}
-	items.report()
-	return resp, nil
+	outcomes, err := batch(ctx, s.items(likewisev1connect.ReactionServiceBatchGetReactionsProcedure), req.GetVideoIds(),
+		func(ctx context.Context, videos []storage.VideoID) []outcome[storage.State] {
+			return s.router.getMany(ctx, user, videos)
+		}, reactionOutcomeToProto)
+	return &likewisev1.BatchGetReactionsResponse{Outcomes: outcomes}, err
 }
 
 // BatchGetCounts answers the counts of many videos from this node's cache, and
@@ -48,20 +37,37 @@ func (s *reactionService) BatchGetCounts(ctx context.Context, req *likewisev1.Ba
 	if err != nil {
 		return nil, err
 	}
+	outcomes, err := batch(ctx, s.items(likewisev1connect.ReactionServiceBatchGetCountsProcedure), req.GetVideoIds(),
+		func(ctx context.Context, videos []storage.VideoID) []outcome[snapshot] {
+			return s.counts.getMany(ctx, videos, b)
+		}, countsOutcomeToProto)
+	return &likewisev1.BatchGetCountsResponse{Outcomes: outcomes}, err
+}
+
+// batch reads each video once and answers each id, in order. What cannot be read
+// in time is an error of its own item; only a caller who has gone fails all.
+func batch[T, Outcome any](
+	ctx context.Context, ends *items, ids []string,
+	read func(context.Context, []storage.VideoID) []outcome[T],
+	words func(string, T, *likewisev1.ItemError) *Outcome,
+) ([]*Outcome, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	limited, cancel := answerTime(ctx)
 	defer cancel()
-	videos, at := distinct(req.GetVideoIds())
-	outcomes := s.counts.getMany(limited, videos, b)
-	if err := gone(ctx); err != nil {
-		return nil, err
+	videos, at := distinct(ids)
+	outcomes := read(limited, videos)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, context.Cause(ctx)
 	}
-	items := s.items(likewisev1connect.ReactionServiceBatchGetCountsProcedure)
-	resp := &likewisev1.BatchGetCountsResponse{Outcomes: make([]*likewisev1.CountsOutcome, len(at))}
-	for i, id := range req.GetVideoIds() {
-		resp.Outcomes[i] = countsOutcomeToProto(id, outcomes[at[i]].got, items.end(outcomes[at[i]].err))
+	answers := make([]*Outcome, len(ids))
+	for i, id := range ids {
+		became := outcomes[at[i]]
+		answers[i] = words(id, became.got, ends.end(became.err))
 	}
-	items.report()
-	return resp, nil
+	ends.report()
+	return answers, nil
 }
 
 // distinct returns each video once, and for each id which of them it is.
@@ -92,14 +98,6 @@ func answerTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 	spare := max(0, min(most, time.Until(deadline)/5))
 	return context.WithDeadlineCause(ctx, deadline.Add(-spare), errBatchTimeout)
-}
-
-// gone fails if nobody waits for the answer.
-func gone(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return context.Cause(ctx)
-	}
-	return nil
 }
 
 // items takes how the items of one batch end.
@@ -152,31 +150,4 @@ func (t *items) report() {
 			zap.Int("items", ends.count),
 			zap.Error(ends.first))
 	}
-}
-
-func itemErrorToProto(told *connect.Error) *likewisev1.ItemError {
-	item := &likewisev1.ItemError{Code: told.Code().String(), Message: told.Message()}
-	for _, detail := range told.Details() {
-		item.Details = append(item.Details, &anypb.Any{TypeUrl: typeURL + detail.Type(), Value: detail.Bytes()})
-	}
-	return item
-}
-
-// typeURL begins the names of types in an Any.
-const typeURL = "type.googleapis.com/"
-
-func reactionOutcomeToProto(id string, state storage.State, failed *likewisev1.ItemError) *likewisev1.ReactionOutcome {
-	if failed != nil {
-		return &likewisev1.ReactionOutcome{VideoId: id, Outcome: &likewisev1.ReactionOutcome_Error{Error: failed}}
-	}
-	return &likewisev1.ReactionOutcome{VideoId: id, Outcome: &likewisev1.ReactionOutcome_State{
-		State: &likewisev1.ReactionState{Reaction: reactionToProto(state.Reaction), Version: state.Version},
-	}}
-}
-
-func countsOutcomeToProto(id string, counts snapshot, failed *likewisev1.ItemError) *likewisev1.CountsOutcome {
-	if failed != nil {
-		return &likewisev1.CountsOutcome{VideoId: id, Outcome: &likewisev1.CountsOutcome_Error{Error: failed}}
-	}
-	return &likewisev1.CountsOutcome{VideoId: id, Outcome: &likewisev1.CountsOutcome_Counts{Counts: countsToProto(counts)}}
 }

@@ -189,6 +189,18 @@ func TestInvalidBatches(t *testing.T) {
 	})
 }
 
+// Where nobody waits any more, nothing is read.
+func TestABatchThatIsLateOnArrival(t *testing.T) {
+	t.Parallel()
+	late, cancel := context.WithTimeoutCause(t.Context(), 0, errCallTimeout)
+	defer cancel()
+	ends := (&reactionService{metrics: newMetrics()}).items("a batch")
+	_, err := batch(late, ends, []string{"cat"}, func(context.Context, []storage.VideoID) []outcome[snapshot] {
+		panic("read")
+	}, countsOutcomeToProto)
+	require.ErrorIs(t, err, errCallTimeout)
+}
+
 // Counts beyond what a float can say reach JSON whole, as strings.
 func TestLargeCountsInJSON(t *testing.T) {
 	t.Parallel()

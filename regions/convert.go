@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	peerv1 "likewise/proto/likewise/peer/v1"
@@ -320,4 +322,31 @@ func readingsFromPeer(resp *peerv1.BatchGetResponse, n int) ([]storage.Reading, 
 		}
 	}
 	return readings, nil
+}
+
+func itemErrorToProto(told *connect.Error) *likewisev1.ItemError {
+	item := &likewisev1.ItemError{Code: told.Code().String(), Message: told.Message()}
+	for _, detail := range told.Details() {
+		item.Details = append(item.Details, &anypb.Any{TypeUrl: typeURL + detail.Type(), Value: detail.Bytes()})
+	}
+	return item
+}
+
+// typeURL begins the names of types in an Any.
+const typeURL = "type.googleapis.com/"
+
+func reactionOutcomeToProto(id string, state storage.State, failed *likewisev1.ItemError) *likewisev1.ReactionOutcome {
+	if failed != nil {
+		return &likewisev1.ReactionOutcome{VideoId: id, Outcome: &likewisev1.ReactionOutcome_Error{Error: failed}}
+	}
+	return &likewisev1.ReactionOutcome{VideoId: id, Outcome: &likewisev1.ReactionOutcome_State{
+		State: &likewisev1.ReactionState{Reaction: reactionToProto(state.Reaction), Version: state.Version},
+	}}
+}
+
+func countsOutcomeToProto(id string, counts snapshot, failed *likewisev1.ItemError) *likewisev1.CountsOutcome {
+	if failed != nil {
+		return &likewisev1.CountsOutcome{VideoId: id, Outcome: &likewisev1.CountsOutcome_Error{Error: failed}}
+	}
+	return &likewisev1.CountsOutcome{VideoId: id, Outcome: &likewisev1.CountsOutcome_Counts{Counts: countsToProto(counts)}}
 }
