@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net"
 	"net/netip"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ type Gossip struct {
 	addr   string
 	latest atomic.Pointer[version]
 
-	twin atomic.Pointer[memberlist.Node] // the last that claimed our identity
+	twin atomic.Pointer[process] // the last other one that claimed our identity
 
 	mu    sync.Mutex // taken inside memberlist's locks: never call memberlist under it
 	known *members   // guarded by mu
@@ -263,7 +264,8 @@ func newConflicts(g *Gossip) conflicts {
 func (c conflicts) NotifyConflict(existing, other *memberlist.Node) {
 	c.g.metrics.addrConflicts.Inc()
 	if existing.Name == identityOf(c.g.cfg.Self).String() {
-		c.g.twin.Store(other)
+		twin := processOf(other)
+		c.g.twin.Store(&twin)
 	}
 	c.often.Do(func() {
 		c.g.log.Error("two processes have one name and incarnation; start each node with a name of its own and one database",
@@ -311,6 +313,33 @@ func (c cluster) self() netip.AddrPort {
 	return addr
 }
 
+// processOf returns the process that a member is.
+func processOf(n *memberlist.Node) process {
+	id, ok := parseIdentity(n.Name)
+	if !ok {
+		id = identity{} // nobody's namesake
+	}
+	ip, _ := netip.AddrFromSlice(n.Addr)
+	return process{id, netip.AddrPortFrom(ip.Unmap(), n.Port)}
+}
+
+// processes returns all members that are not dead.
+func (c cluster) processes() []process {
+	members := c.ml.Members()
+	live := make([]process, len(members))
+	for i, n := range members {
+		live[i] = processOf(n)
+	}
+	return live
+}
+
+// ping asks a process whether it lives. Whoever else has its address does not
+// answer in its place.
+func (c cluster) ping(p process) error {
+	_, err := c.ml.Ping(p.id.String(), net.UDPAddrFromAddrPort(p.addr))
+	return err
+}
+
 // join swaps everything known with the node at addr.
 func (c cluster) join(addr netip.AddrPort) error {
 	_, err := c.ml.Join([]string{addr.String()})
@@ -320,10 +349,8 @@ func (c cluster) join(addr netip.AddrPort) error {
 // live returns the addresses of all members that are not dead.
 func (c cluster) live() map[netip.AddrPort]bool {
 	live := make(map[netip.AddrPort]bool)
-	for _, n := range c.ml.Members() {
-		if ip, ok := netip.AddrFromSlice(n.Addr); ok {
-			live[netip.AddrPortFrom(ip.Unmap(), n.Port)] = true
-		}
+	for _, p := range c.processes() {
+		live[p.addr] = true
 	}
 	return live
 }

@@ -115,6 +115,18 @@ func (w *wire) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (
 	return w.NetTransport.DialAddressTimeout(a, timeout)
 }
 
+// asker is a member of its own that asks others whether they live.
+func asker(t *testing.T, w *wires) cluster {
+	t.Helper()
+	conf := memberlist.DefaultLANConfig()
+	quick(conf)
+	conf.Name, conf.SecretKey, conf.Transport, conf.LogOutput = "asker#1", testKey, newWire(t, w, "127.0.0.1"), io.Discard
+	ml, err := memberlist.Create(conf)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, ml.Shutdown()) })
+	return cluster{ml: ml}
+}
+
 // node is a running Gossip.
 type node struct {
 	*Gossip

@@ -37,7 +37,7 @@ func (g *Gossip) rejoin(ctx context.Context, c cluster) error {
 	turned := newTurnedAway(g.settleAfter)
 	for pause := min(g.firstRejoin, g.cfg.RejoinEvery); ; pause = min(2*pause, g.cfg.RejoinEvery) {
 		g.joinMissing(ctx, c, failing, turned)
-		if err := turned.verdict(g.alone()); err != nil && ctx.Err() == nil {
+		if err := turned.verdict(len(g.Map().Nodes()) - 1); err != nil && ctx.Err() == nil {
 			return err
 		}
 		g.update(func(known *members) bool { return known.forget(time.Now()) > 0 })

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"net"
+	"net/netip"
+	"slices"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -144,20 +145,20 @@ func (g *Gossip) nameTaken(ctx context.Context, c cluster) error {
 		}
 	}
 	twin := g.twin.Load()
-	if twin == nil || !g.heard(self).Settled && twin.Address() > c.ml.LocalNode().Address() {
+	if twin == nil || !g.heard(self).Settled && twin.addr.Compare(c.self()) > 0 {
 		return nil // of two young twins one stays
 	}
-	if c.answers(ctx, twin) {
-		return g.takenBy(twin)
+	if c.answers(ctx, *twin) {
+		return g.takenBy(*twin)
 	}
 	return nil
 }
 
 // takenBy says who has the node's name.
-func (g *Gossip) takenBy(n *memberlist.Node) error {
-	taken := &NameTakenError{Name: g.cfg.Self.Name, GossipAddr: n.Address()}
-	if id, ok := parseIdentity(n.Name); ok && id != identityOf(g.cfg.Self) {
-		taken.PeerAddr = g.heard(id).PeerAddr
+func (g *Gossip) takenBy(p process) error {
+	taken := &NameTakenError{Name: g.cfg.Self.Name, GossipAddr: p.addr.String()}
+	if p.id != identityOf(g.cfg.Self) {
+		taken.PeerAddr = g.heard(p.id).PeerAddr
 	}
 	return taken
 }
@@ -169,44 +170,39 @@ func (g *Gossip) heard(id identity) Node {
 	return g.known.heard[id]
 }
 
-// earlier returns the members under the name of id that started before it.
-func (c cluster) earlier(id identity) []*memberlist.Node {
-	var found []*memberlist.Node
-	for _, n := range c.ml.Members() {
-		if other, ok := parseIdentity(n.Name); ok && other.name == id.name && other.incarnation < id.incarnation {
-			found = append(found, n)
-		}
-	}
-	return found
+// process is an identity, and where its gossip is.
+type process struct {
+	id   identity
+	addr netip.AddrPort
+}
+
+// earlier returns the live processes under the name of id that started before it.
+func (c cluster) earlier(id identity) []process {
+	return slices.DeleteFunc(c.processes(), func(p process) bool {
+		return p.id.name != id.name || p.id.incarnation >= id.incarnation
+	})
 }
 
 // answers asks a process, where gossip says that it is, whether it lives. The
 // failure detector's word is a few seconds old: a process that was killed a
-// moment ago is live in it. Only the very process answers a ping: whoever else
-// has its address by now does not.
-func (c cluster) answers(ctx context.Context, n *memberlist.Node) bool {
-	if n.Address() == c.ml.LocalNode().Address() {
+// moment ago is live in it.
+func (c cluster) answers(ctx context.Context, p process) bool {
+	if p.addr == c.self() {
 		return false // it was where we are
 	}
-	if !reachable(ctx, n.Address()) {
+	if !reachable(ctx, p.addr.String()) {
 		return false
 	}
-	addr := &net.UDPAddr{IP: n.Addr, Port: int(n.Port)}
 	answers := make([]error, askedAtOnce)
 	var group errgroup.Group
 	for i := range answers {
 		group.Go(func() error {
-			_, answers[i] = c.ml.Ping(n.Name, addr)
+			answers[i] = c.ping(p)
 			return nil
 		})
 	}
 	_ = group.Wait() // answers holds the errors
-	for _, err := range answers {
-		if err == nil {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(answers, nil)
 }
 
 // reachable reports whether anything takes TCP connections at addr.
@@ -218,6 +214,3 @@ func reachable(ctx context.Context, addr string) bool {
 	_ = conn.Close() // it said all that was asked
 	return true
 }
-
-// alone reports whether the node has not met any other.
-func (g *Gossip) alone() bool { return g.others.Load() == 0 && len(g.Map().Nodes()) == 1 }

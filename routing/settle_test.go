@@ -2,12 +2,12 @@ package routing
 
 import (
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/memberlist"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
@@ -100,29 +100,13 @@ func TestOnlyTheVeryProcessAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWires()
 	n1 := start(t, w, spec{name: "node-1"})
-	conf := memberlist.DefaultLANConfig()
-	quick(conf)
-	conf.Name, conf.SecretKey, conf.Transport = "asker#1", testKey, newWire(t, w, "127.0.0.1")
-	conf.LogOutput = t.Output()
-	ml, err := memberlist.Create(conf)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, ml.Shutdown()) })
-	c := cluster{ml: ml}
-
-	require.True(t, c.answers(t.Context(), memberAt(t, "node-1#1", n1.addr)))
-	require.False(t, c.answers(t.Context(), memberAt(t, "node-1#2", n1.addr)), "another process has its address by now")
-	require.False(t, c.answers(t.Context(), memberAt(t, "node-1#2", ml.LocalNode().Address())), "it is where we are")
+	c := asker(t, w)
+	addr := netip.MustParseAddrPort(n1.addr)
+	require.True(t, c.answers(t.Context(), process{identity{"node-1", 1}, addr}))
+	require.False(t, c.answers(t.Context(), process{identity{"node-1", 2}, addr}), "another process has its address by now")
+	require.False(t, c.answers(t.Context(), process{identity{"node-1", 1}, c.self()}), "it was where we are")
 	n1.kill()
-	require.False(t, c.answers(t.Context(), memberAt(t, "node-1#1", n1.addr)))
-}
-
-func memberAt(t *testing.T, name, addr string) *memberlist.Node {
-	t.Helper()
-	host, number, err := net.SplitHostPort(addr)
-	require.NoError(t, err)
-	port, err := strconv.ParseUint(number, 10, 16)
-	require.NoError(t, err)
-	return &memberlist.Node{Name: name, Addr: net.ParseIP(host), Port: uint16(port)}
+	require.False(t, c.answers(t.Context(), process{identity{"node-1", 1}, addr}))
 }
 
 // R57

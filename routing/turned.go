@@ -47,9 +47,9 @@ func (t *turnedAway) note(ctx context.Context, seed string, err error, quick boo
 }
 
 // verdict is given once, at the end of the node's youth: a SeedsRefusedError if
-// it is alone and a seed turned it away in most attempts. (On a machine that is
+// there are no others and a seed turned it away in most attempts. (On a machine that is
 // busy one of them may look otherwise. That one succeeded would end the solitude.)
-func (t *turnedAway) verdict(alone bool) error {
+func (t *turnedAway) verdict(others int) error {
 	if t.seeds == nil || time.Now().Before(t.until) {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (t *turnedAway) verdict(alone bool) error {
 			refused.Seeds = append(refused.Seeds, seed)
 		}
 	}
-	if !alone || len(refused.Seeds) == 0 {
+	if others > 0 || len(refused.Seeds) == 0 {
 		return nil
 	}
 	slices.Sort(refused.Seeds)

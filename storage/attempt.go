@@ -182,7 +182,7 @@ func (a *attempter) write(ctx context.Context, conn *pgxpool.Conn, att *attempt)
 	att.queueShards(batch, done)
 	a.queueRecords(batch, att, done)
 	commit := batch.Len()
-	batch.Queue("COMMIT").Exec(expectTag("COMMIT", done))
+	batch.Queue("COMMIT").Exec(expectCommit(done))
 	batch.Queue(clockSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&att.committedAt) })
 	err := conn.SendBatch(ctx, batch).Close()
 	if err != nil && answered >= commit {
@@ -231,7 +231,7 @@ func (a *attempter) lookUp(ctx context.Context, att *attempt) (bool, error) {
 		})
 		return err
 	})
-	batch.Queue("COMMIT").Exec(expectTag("COMMIT", func() {}))
+	batch.Queue("COMMIT").Exec(expectCommit(func() {}))
 	batch.Queue(clockSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&att.committedAt) })
 	if err := conn.SendBatch(ctx, batch).Close(); err != nil {
 		return false, fmt.Errorf("look up: %w", err)

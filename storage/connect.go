@@ -229,7 +229,7 @@ func (t target) refusesTLS(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	defer conn.Close() //nolint:errcheck // nothing was meant to be kept
+	defer conn.Close()
 	deadline, _ := ctx.Deadline()
 	if conn.SetDeadline(deadline) != nil {
 		return false

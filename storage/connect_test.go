@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/binary"
-	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -28,9 +27,9 @@ import (
 const password = "pa55-w0rd"
 
 // refusal opens a Store and returns the ConnectError that says why not.
-func refusal(t *testing.T, url string) *storage.ConnectError {
+func refusal(t *testing.T, text string) *storage.ConnectError {
 	t.Helper()
-	store, err := storage.Open(t.Context(), storage.Config{URL: url})
+	store, err := storage.Open(t.Context(), storage.Config{URL: text})
 	if err == nil {
 		store.Close()
 	}
@@ -96,36 +95,36 @@ func role(t *testing.T, text string, grants ...string) (name string) {
 
 func TestOpenSaysWhyADatabaseRefuses(t *testing.T) {
 	t.Parallel()
-	real := storagetest.URL(t)
+	whole := storagetest.URL(t)
 
 	t.Run("no such user, or another password", func(t *testing.T) {
 		t.Parallel()
-		refused := refusal(t, with(t, real, "nobody_of_this_name", ""))
+		refused := refusal(t, with(t, whole, "nobody_of_this_name", ""))
 		require.Equal(t, storage.ReasonWrongPassword, refused.Reason)
 		require.Equal(t, "nobody_of_this_name", refused.User)
-		user := role(t, real, "ALTER ROLE $ROLE PASSWORD 'another'")
-		require.Equal(t, storage.ReasonWrongPassword, refusal(t, with(t, real, user, "")).Reason)
+		user := role(t, whole, "ALTER ROLE $ROLE PASSWORD 'another'")
+		require.Equal(t, storage.ReasonWrongPassword, refusal(t, with(t, whole, user, "")).Reason)
 	})
 	t.Run("no such database", func(t *testing.T) {
 		t.Parallel()
-		refused := refusal(t, with(t, real, "", "nothing_of_this_name"))
+		refused := refusal(t, with(t, whole, "", "nothing_of_this_name"))
 		require.Equal(t, storage.ReasonNoDatabase, refused.Reason)
 		require.Equal(t, "nothing_of_this_name", refused.Database)
 	})
 	t.Run("no connection left", func(t *testing.T) {
 		t.Parallel()
-		user := role(t, real, "ALTER ROLE $ROLE CONNECTION LIMIT 0")
-		require.Equal(t, storage.ReasonTooManyConnections, refusal(t, with(t, real, user, "")).Reason)
+		user := role(t, whole, "ALTER ROLE $ROLE CONNECTION LIMIT 0")
+		require.Equal(t, storage.ReasonTooManyConnections, refusal(t, with(t, whole, user, "")).Reason)
 	})
 	t.Run("a session that takes no writes, as on a standby", func(t *testing.T) {
 		t.Parallel()
-		user := role(t, real, "ALTER ROLE $ROLE SET default_transaction_read_only = on")
-		require.Equal(t, storage.ReasonNotAWriter, refusal(t, with(t, real, user, "")).Reason)
+		user := role(t, whole, "ALTER ROLE $ROLE SET default_transaction_read_only = on")
+		require.Equal(t, storage.ReasonNotAWriter, refusal(t, with(t, whole, user, "")).Reason)
 	})
 	t.Run("a server without TLS, where TLS is demanded", func(t *testing.T) {
 		t.Parallel()
 		for _, mode := range []string{"require", "verify-full"} {
-			require.Equal(t, storage.ReasonTLS, refusal(t, with(t, real, "", "", "sslmode", mode)).Reason)
+			require.Equal(t, storage.ReasonTLS, refusal(t, with(t, whole, "", "", "sslmode", mode)).Reason)
 		}
 	})
 	t.Run("nobody there", func(t *testing.T) {
@@ -140,10 +139,10 @@ func TestOpenSaysWhyADatabaseRefuses(t *testing.T) {
 		t.Parallel()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := storage.Open(ctx, storage.Config{URL: real})
+		_, err := storage.Open(ctx, storage.Config{URL: whole})
 		require.ErrorIs(t, err, context.Canceled)
 		var refused *storage.ConnectError
-		require.False(t, errors.As(err, &refused), err)
+		require.NotErrorAs(t, err, &refused)
 	})
 }
 

@@ -2,7 +2,6 @@ package storage_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -236,7 +235,8 @@ func TestHugeCounts(t *testing.T) {
 		for _, c := range []storage.CountShards{single, many[0]} {
 			require.Len(t, c.Shards, len(shards))
 			for _, shard := range c.Shards {
-				require.Equal(t, shards[shard.Slot], storage.Tally{Likes: shard.Likes, Dislikes: shard.Dislikes})
+				want := shards[shard.Slot]
+				require.Equal(t, want, storage.Tally{Likes: shard.Likes, Dislikes: shard.Dislikes})
 			}
 		}
 	}
@@ -250,7 +250,7 @@ func TestHugeCounts(t *testing.T) {
 
 	_, err = s.Set(t.Context(), set("full", "ann", storage.Like))
 	require.Error(t, err, "a counter shard that is full refuses")
-	require.False(t, errors.Is(err, storage.ErrOutcomeUnknown), err)
+	require.NotErrorIs(t, err, storage.ErrOutcomeUnknown)
 	state, err := s.Get(t.Context(), slotOf("full", "ann"), "full", "ann")
 	require.NoError(t, err)
 	require.Equal(t, storage.State{}, state, "nothing was applied")

@@ -215,12 +215,12 @@ func counted(done func()) func(pgconn.CommandTag) error {
 	}
 }
 
-// expectTag fails where the database answered something else, as it answers
+// expectCommit fails where the database answered something else, as it answers
 // ROLLBACK to the COMMIT of a transaction that had failed.
-func expectTag(want string, done func()) func(pgconn.CommandTag) error {
+func expectCommit(done func()) func(pgconn.CommandTag) error {
 	return func(tag pgconn.CommandTag) error {
-		if tag.String() != want {
-			return fmt.Errorf("%s was answered with %q", want, tag)
+		if tag.String() != "COMMIT" {
+			return fmt.Errorf("COMMIT was answered with %q", tag)
 		}
 		done()
 		return nil

@@ -60,7 +60,7 @@ func (s *Store) setVideoState(ctx context.Context, video VideoID, state VideoSta
 		return err
 	})
 	batch.Queue(updateVideoSQL, video, state)
-	batch.Queue("COMMIT").Exec(expectTag("COMMIT", func() {}))
+	batch.Queue("COMMIT").Exec(expectCommit(func() {}))
 	if err := s.sendAlone(ctx, batch); err != nil {
 		return VideoChange{}, err
 	}
@@ -95,7 +95,7 @@ func (s *Store) passHeads(ctx context.Context, slots []int64) error {
 		locked = int(tag.RowsAffected())
 		return err
 	})
-	batch.Queue("COMMIT").Exec(expectTag("COMMIT", func() {}))
+	batch.Queue("COMMIT").Exec(expectCommit(func() {}))
 	if err := s.sendAlone(ctx, batch); err != nil {
 		return err
 	}
