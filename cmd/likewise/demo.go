@@ -13,6 +13,7 @@ import (
 
 	"likewise/cmd/likewise/internal/demo"
 	"likewise/deploy/local/postgres"
+	"likewise/storage"
 )
 
 type demoCmd struct {
@@ -90,20 +91,59 @@ func (c *demoCmd) Run(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
+	report, err := c.openReport(std)
+	if err != nil {
+		return err
+	}
+	if err := c.tryServer(ctx); err != nil {
+		return errors.Join(err, report.Close())
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	cfg.Out, cfg.Progress = untilBroken{cfg.Out, cancel}, untilBroken{cfg.Progress, cancel}
 	result, err := demo.Run(ctx, cfg)
 	if err != nil {
-		return explainDatabase("postgres-url", err)
+		return errors.Join(c.explain(err), report.Close())
 	}
-	if err := c.write(std, result); err != nil {
+	if err := c.write(std, report, result); err != nil {
 		return err
 	}
 	if !result.Right() {
 		return &statusError{statusNo, fmt.Errorf("drift is %d, %d reactions are lost: neither may be", result.Drift, result.Lost)}
 	}
 	return nil
+}
+
+// tryServer looks whether a server that was given can be used, before anything
+// is started.
+func (c *demoCmd) tryServer(ctx context.Context) error {
+	if c.PostgresURL == "" {
+		return nil
+	}
+	store, err := storage.Open(ctx, storage.Config{URL: c.PostgresURL})
+	if err != nil {
+		return explainDatabase("postgres-url", err)
+	}
+	store.Close()
+	return nil
+}
+
+// explain names the flags that a database which did not come up is about.
+func (c *demoCmd) explain(err error) error {
+	database, ok := errors.AsType[*demo.DatabaseError](err)
+	if !ok {
+		return explainDatabase("postgres-url", err)
+	}
+	var about []string
+	for _, g := range []given{{"postgres-url", c.PostgresURL}, {"data", c.Data}, {"postgres-bin", c.PostgresBin}} {
+		if g.value != "" {
+			about = append(about, g.flag)
+		}
+	}
+	if len(about) == 0 {
+		return database
+	}
+	return disagreef(about, "%w", database)
 }
 
 func (c *demoCmd) config(std streams) (demo.Config, error) {
@@ -174,21 +214,35 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// write writes the result as JSON where that was asked for, otherwise for
-// people.
-func (c *demoCmd) write(std streams, result demo.Result) error {
+// openReport opens where the result is written as JSON, before anything is
+// started: a file, standard output, or nothing.
+func (c *demoCmd) openReport(std streams) (io.WriteCloser, error) {
 	switch c.JSON {
 	case "":
-		return result.Print(std.out)
+		return unclosed{io.Discard}, nil
 	case "-":
-		return printJSON(std.out, result)
+		return unclosed{std.out}, nil
 	}
 	file, err := os.Create(c.JSON)
 	if err != nil {
+		return nil, usage(wrongf("json", "%w: name a file that this user can write", pathError(c.JSON, err)))
+	}
+	return file, nil
+}
+
+// unclosed is a writer that belongs to somebody else.
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
+
+// write writes the result as JSON where that was asked for, and for people
+// unless the JSON is all that standard output may hold.
+func (c *demoCmd) write(std streams, report io.WriteCloser, result demo.Result) error {
+	if err := errors.Join(printJSON(report, result), report.Close()); err != nil {
 		return wrongf("json", "%w", err)
 	}
-	if err := errors.Join(printJSON(file, result), file.Close()); err != nil {
-		return wrongf("json", "%w", err)
+	if c.JSON == "-" {
+		return nil
 	}
 	return result.Print(std.out)
 }

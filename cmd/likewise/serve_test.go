@@ -74,7 +74,7 @@ func TestANodeAloneServesOnAnEmptyDatabase(t *testing.T) {
 	require.NoError(t, server.CreateDatabase(t.Context(), database))
 	url := server.URL(database)
 
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	var log logBuffer
 	ended := make(chan int, 1)
@@ -83,12 +83,12 @@ func TestANodeAloneServesOnAnEmptyDatabase(t *testing.T) {
 			"serve", "--region", "eu", "--name", "eu-1", "--listen", "127.0.0.1:0", "--database-url", url, "--dev-secret",
 		}, streams{out: io.Discard, err: &log})
 	}()
-	require.Eventually(t, func() bool { return log.serving().Front != "" }, 30*time.Second, 20*time.Millisecond, "%s", &log)
+	require.Eventually(t, func() bool { return log.serving().Front != "" }, 2*time.Minute, 20*time.Millisecond, "%s", &log)
 	addr := log.serving().Front
 
-	token, err := mintUser("alice", time.Minute)
+	token, err := mintUser("alice", time.Hour)
 	require.NoError(t, err)
-	admin, err := mint("token", regions.Claims{Scopes: []string{regions.ScopeAdmin}}, time.Minute)
+	admin, err := mint("token", regions.Claims{Scopes: []string{regions.ScopeAdmin}}, time.Hour)
 	require.NoError(t, err)
 	for _, step := range []struct {
 		args   []string

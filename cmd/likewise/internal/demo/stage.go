@@ -49,11 +49,17 @@ func raise(ctx context.Context, cfg Config) (*stage, error) {
 	return s, nil
 }
 
+// DatabaseError means that there is no database to run on.
+type DatabaseError struct{ cause error }
+
+func (e *DatabaseError) Error() string { return e.cause.Error() }
+func (e *DatabaseError) Unwrap() error { return e.cause }
+
 func (s *stage) startDatabase(ctx context.Context) (err error) {
 	o := s.cfg.Postgres
 	o.Progress = func(line string) { s.cfg.say("%s", line) }
 	if s.postgres, err = postgres.Start(ctx, o); err != nil {
-		return err
+		return &DatabaseError{err}
 	}
 	s.database = s.postgres.Describe()
 	s.cfg.say("%s", s.database)
@@ -114,7 +120,9 @@ func (s *stage) publish(context.Context) error {
 
 // strike stops everything in the reverse order, whatever fails.
 func (s *stage) strike(ctx context.Context) error {
-	s.cfg.say("stopping")
+	if s.postgres != nil {
+		s.cfg.say("stopping")
+	}
 	var errs []error
 	if s.removeState != nil {
 		errs = append(errs, s.removeState())
