@@ -65,9 +65,9 @@ lint: ## Check the rules of .golangci.yaml and buf.yaml, and the OpenAPI documen
 	$(BUF) format --diff --exit-code --path proto/likewise
 	$(OPENAPI) ../openapi/openapi.yaml
 	$(OPENAPI) ../openapi/openapi.json
-	go -C proto/tools vet ./...
 	$(LINT) run
 	$(LINT) run --build-tags unguarded
+	cd proto/tools && go tool -modfile=../../.tools/go.mod golangci-lint run
 
 .PHONY: breaking
 breaking: ## Fail if proto/ breaks callers of main (AGAINST=…)

@@ -248,7 +248,7 @@ func TestSlowBodies(t *testing.T) {
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
 	slow, end := io.Pipe()
-	defer end.Close()
+	t.Cleanup(func() { _ = end.Close() })
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, n.url("/v1/videos/cat/reaction"), slow)
 	require.NoError(t, err)
 	resp, err := (&http.Client{Transport: transport}).Do(req)
