@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -51,6 +51,12 @@ type (
 // failed is the reply that never was: the client itself gave up.
 func failed(err error) reply {
 	code := connect.CodeOf(err)
+	switch {
+	case errors.Is(err, context.Canceled):
+		code = connect.CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		code = connect.CodeDeadlineExceeded
+	}
 	return reply{code: code.String(), text: err.Error(), header: http.Header{}}
 }
 
@@ -122,14 +128,14 @@ func TestEveryCaller(t *testing.T) {
 
 // deployCallers runs three regions of one node for those who only ask, in every
 // protocol and in every wrong way.
-func deployCallers(t *testing.T, options ...func(*cluster.Config)) *deployment {
+func deployCallers(t testing.TB, options ...func(*cluster.Config)) *deployment {
 	t.Helper()
 	return deploy(t, append(options, unhurried, func(cfg *cluster.Config) { cfg.NodesPerRegion = 1 })...)
 }
 
 // speakers returns every protocol there is. They may be used at every node and
 // at once.
-func speakers(t *testing.T) []speaker {
+func speakers(t testing.TB) []speaker {
 	t.Helper()
 	return []speaker{
 		connectSpeaker(t, "Connect JSON", false, connect.WithProtoJSON()),
@@ -145,7 +151,7 @@ func speakers(t *testing.T) []speaker {
 }
 
 // mint makes a token of any claims, signed as the nodes want it.
-func mint(t *testing.T, claims jwt.MapClaims) string {
+func mint(t testing.TB, claims jwt.MapClaims) string {
 	t.Helper()
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte(secret))
 	require.NoError(t, err)
@@ -155,7 +161,7 @@ func mint(t *testing.T, claims jwt.MapClaims) string {
 func inAnHour() int64 { return time.Now().Add(time.Hour).Unix() }
 
 // userToken names a user.
-func userToken(t *testing.T, user string) string {
+func userToken(t testing.TB, user string) string {
 	t.Helper()
 	return mint(t, jwt.MapClaims{"sub": user, "exp": inAnHour()})
 }
@@ -176,13 +182,4 @@ func identifier(text string) string {
 			return '-'
 		}
 	}, text)
-}
-
-// compact shows a value in one line.
-func compact(v any) string {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
 }

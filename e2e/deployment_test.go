@@ -44,7 +44,7 @@ type deployment struct {
 
 // deploy runs three regions of two nodes until the test has ended, and returns
 // when every node knows all others.
-func deploy(t *testing.T, options ...func(*cluster.Config)) *deployment {
+func deploy(t testing.TB, options ...func(*cluster.Config)) *deployment {
 	t.Helper()
 	cfg := cluster.Config{
 		Regions:     regionNames,
@@ -75,7 +75,7 @@ func deploy(t *testing.T, options ...func(*cluster.Config)) *deployment {
 	return d
 }
 
-func (d *deployment) close(t *testing.T) {
+func (d *deployment) close(t testing.TB) {
 	t.Helper()
 	if t.Failed() {
 		for _, n := range d.Nodes() {
@@ -168,7 +168,7 @@ func keyOf(video, user string) check.Key {
 }
 
 // awaitHealth waits until every node knows all nodes as ready, and avoids none.
-func (d *deployment) awaitHealth(t *testing.T) {
+func (d *deployment) awaitHealth(t testing.TB) {
 	t.Helper()
 	if len(d.Nodes()) == 1 {
 		return // it runs without a map
@@ -234,7 +234,7 @@ func (d *deployment) awaitQuiet(t *testing.T) {
 }
 
 // eventually waits for a condition, and fails the test if it does not come.
-func eventually(t *testing.T, what string, is func() bool) {
+func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	require.Eventually(t, is, patience, 10*time.Millisecond, what)
 }

@@ -93,7 +93,7 @@ func (w *workshop) close() error {
 }
 
 // binary returns the path of the binary as it is shipped.
-func binary(t *testing.T) string {
+func binary(t testing.TB) string {
 	t.Helper()
 	path, err := shared.shipped()
 	require.NoError(t, err)
@@ -101,7 +101,7 @@ func binary(t *testing.T) string {
 }
 
 // server returns the database server of all tests.
-func server(t *testing.T) *postgres.Server {
+func server(t testing.TB) *postgres.Server {
 	t.Helper()
 	up, err := shared.server()
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func server(t *testing.T) *postgres.Server {
 
 // freshDatabase returns the address of an empty database, which is dropped when
 // the test has ended.
-func freshDatabase(t *testing.T) string {
+func freshDatabase(t testing.TB) string {
 	t.Helper()
 	up := server(t)
 	name := "likewise_e2e_" + strings.ToLower(rand.Text()[:12])
