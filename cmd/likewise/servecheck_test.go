@@ -3,6 +3,7 @@ package main
 import (
 	"net"
 	"net/url"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,24 +14,28 @@ import (
 )
 
 // change is what somebody may do to flags that are right.
-type change func(*rapid.T, *serveCmd)
+type change func(*serveCmd)
 
-// setting changes a flag to one of some values, at and beyond the edges.
-func setting[T any](flag func(*serveCmd) *T, some ...T) change {
-	return func(t *rapid.T, c *serveCmd) { *flag(c) = rapid.SampledFrom(some).Draw(t, "value") }
+// setting changes a flag to each of some values, at and beyond the edges.
+func setting[T any](flag func(*serveCmd) *T, some ...T) []change {
+	changes := make([]change, len(some))
+	for i, value := range some {
+		changes[i] = func(c *serveCmd) { *flag(c) = value }
+	}
+	return changes
 }
 
-func duration(flag func(*serveCmd) *time.Duration) change {
+func duration(flag func(*serveCmd) *time.Duration) []change {
 	return setting(flag, -1, 0, 1, time.Second, 5*time.Second, 30*time.Second, time.Hour)
 }
 
-func number(flag func(*serveCmd) *int) change {
+func number(flag func(*serveCmd) *int) []change {
 	return setting(flag, -1, 0, 1, 256, 257, 10_000, 100_000, 1_000_001, 1<<40)
 }
 
 func changes() []change {
 	const secret = "0123456789abcdef0123456789abcdef"
-	return []change{
+	return slices.Concat(
 		setting(func(c *serveCmd) *string { return &c.Region }, "", "us", "a b"),
 		setting(func(c *serveCmd) *string { return &c.Name }, "eu.1", "a b"),
 		setting(func(c *serveCmd) *string { return &c.DatabaseURL }, "", "x", "postgres://a:b/c@x/y", "host=x user=y"),
@@ -64,7 +69,7 @@ func changes() []change {
 		duration(func(c *serveCmd) *time.Duration { return &c.CountsRefresh }),
 		duration(func(c *serveCmd) *time.Duration { return &c.CountsMaxAge }),
 		duration(func(c *serveCmd) *time.Duration { return &c.CountsMaxStale }),
-	}
+	)
 }
 
 // rightFlags are those of a node alone, or of one among others.
@@ -87,29 +92,51 @@ func TestWhatTheFlagsAllowThePackagesAccept(t *testing.T) {
 	require.NoError(t, err)
 	files := keyFiles{tlsCert: certPEM, tlsKey: keyPEM, peerCA: certPEM, peerCert: certPEM, peerKey: keyPEM}
 	all := changes()
-	allowed, refused := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		flags := rightFlags(rapid.Bool().Draw(t, "alone"))
-		for range rapid.IntRange(0, 3).Draw(t, "changes") {
-			rapid.SampledFrom(all).Draw(t, "change")(t, flags)
+
+	t.Run("after every single change", func(t *testing.T) {
+		t.Parallel()
+		allowed := 0
+		for _, alone := range []bool{true, false} {
+			for _, change := range all {
+				flags := rightFlags(alone)
+				change(flags)
+				if requireAccepted(t, flags, files) {
+					allowed++
+				}
+			}
 		}
-		if flags.Region == "" || flags.DatabaseURL == "" || flags.check() != nil {
-			refused++
-			return
-		}
-		allowed++
-		n := &node{flags: flags.withDefaults(), files: files, front: &net.TCPListener{}, peers: &net.TCPListener{}}
-		require.NoError(t, n.storageConfig().Validate())
-		require.NoError(t, n.serverConfig().Validate())
-		if !flags.alone() {
-			require.NoError(t, gossipOf(t, n).Validate())
-		}
+		require.Greater(t, allowed, len(all)/2)
+		require.Less(t, allowed, 2*len(all))
 	})
-	require.Positive(t, allowed)
-	require.Positive(t, refused)
+
+	t.Run("after some", func(t *testing.T) {
+		t.Parallel()
+		rapid.Check(t, func(t *rapid.T) {
+			flags := rightFlags(rapid.Bool().Draw(t, "alone"))
+			for range rapid.IntRange(0, 4).Draw(t, "changes") {
+				all[rapid.IntRange(0, len(all)-1).Draw(t, "change")](flags)
+			}
+			requireAccepted(t, flags, files)
+		})
+	})
 }
 
-func gossipOf(t *rapid.T, n *node) routing.GossipConfig {
+// requireAccepted reports whether the flags' check allows them, and wants the
+// packages to accept them then.
+func requireAccepted(t require.TestingT, flags *serveCmd, files keyFiles) bool {
+	if flags.Region == "" || flags.DatabaseURL == "" || flags.check() != nil {
+		return false
+	}
+	n := &node{flags: flags.withDefaults(), files: files, front: &net.TCPListener{}, peers: &net.TCPListener{}}
+	require.NoError(t, n.storageConfig().Validate())
+	require.NoError(t, n.serverConfig().Validate())
+	if !flags.alone() {
+		require.NoError(t, gossipOf(t, n).Validate())
+	}
+	return true
+}
+
+func gossipOf(t require.TestingT, n *node) routing.GossipConfig {
 	key, err := n.flags.gossipKey()
 	require.NoError(t, err)
 	topology, err := routing.NewTopology(1, routing.Contiguous([]routing.Region{"eu"}))
