@@ -52,6 +52,14 @@ func must[T any](value T, err error) T {
 	return value
 }
 
+// rsaPublic is the half that everybody knows.
+func (s signer) rsaPublic(tb testing.TB) *rsa.PublicKey {
+	tb.Helper()
+	private, ok := s.key.(*rsa.PrivateKey)
+	require.True(tb, ok)
+	return &private.PublicKey
+}
+
 // by signs with the same key and another algorithm.
 func (s signer) by(method jwt.SigningMethod) signer { return signer{method, s.key} }
 

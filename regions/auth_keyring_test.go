@@ -224,13 +224,15 @@ func (c *clockedSource) note() (failing bool) {
 	return c.fail
 }
 
-// during returns the reads of a time, in which others ask every now and then.
-func (c *clockedSource) during(span, every time.Duration, fail bool) []time.Time {
+// halfAnHour returns the reads of that time, in which others ask every now and
+// then.
+func (c *clockedSource) halfAnHour(every time.Duration, fail bool) []time.Time {
+	const span = 30 * time.Minute
 	c.mu.Lock()
 	c.reads, c.fail = nil, fail
 	c.mu.Unlock()
 	for end := time.Now().Add(span); time.Now().Before(end); {
-		<-time.After(every)
+		<-time.After(min(every, span))
 		if every < span {
 			<-c.ask()
 		}
@@ -251,15 +253,15 @@ func TestHowOftenASourceIsAsked(t *testing.T) {
 		running.Go(func() { _ = source.run(ctx) })
 		synctest.Wait()
 
-		const span, often = 30 * time.Minute, 10 * time.Millisecond
-		require.InDelta(t, 6, len(source.during(span, span, false)), 1, "left alone, it is read every 5 minutes")
-		for _, reads := range [][]time.Time{source.during(span, often, false), source.during(span, often, true)} {
+		const never, often = time.Hour, 10 * time.Millisecond
+		require.InDelta(t, 6, len(source.halfAnHour(never, false)), 1, "left alone, it is read every 5 minutes")
+		for _, reads := range [][]time.Time{source.halfAnHour(often, false), source.halfAnHour(often, true)} {
 			require.InDelta(t, 170, len(reads), 15, "asked all the time, it is read every 10 s")
 			for i := 1; i < len(reads); i++ {
 				require.GreaterOrEqual(t, reads[i].Sub(reads[i-1]), 10*time.Second)
 			}
 		}
-		require.InDelta(t, 135, len(source.during(span, span, true)), 15, "while it fails, it is tried again sooner")
+		require.InDelta(t, 135, len(source.halfAnHour(never, true)), 15, "while it fails, it is tried again sooner")
 
 		stop()
 		running.Wait()

@@ -67,7 +67,7 @@ func TestAPublicKeyIsNoSecret(t *testing.T) {
 	from := newIssuer(t, keys.rsa.jwk(t, "rsa"))
 	both := startAuth(t, AuthConfig{Secret: testSecret, JWKSURL: from.URL}, zap.NewNop())
 	alone := startAuth(t, AuthConfig{JWKSURL: from.URL}, zap.NewNop())
-	public := &keys.rsa.key.(*rsa.PrivateKey).PublicKey
+	public := keys.rsa.rsaPublic(t)
 	pkix := must(x509.MarshalPKIXPublicKey(public))
 	for name, secret := range map[string][]byte{
 		"PKIX":             pkix,

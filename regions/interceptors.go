@@ -27,7 +27,7 @@ func (s *Server) frontChain() connect.Option {
 		measure(s.metrics),
 		mapErrors(s.log),
 		refuseUnread(),
-		authenticate(s.auth, accessTable(s.cfg.PrivateCounts)),
+		authenticate(s.auth, s.cfg.accessTable()),
 		limitTime(s.cfg.Deadline, s.cfg.MaxDeadline),
 		validate.NewInterceptor(),
 	)

@@ -30,9 +30,9 @@ const (
 
 // accessTable says for each procedure who may call it. A procedure that is not in
 // it can be called by nobody.
-func accessTable(privateCounts bool) map[string]access {
+func (c Config) accessTable() map[string]access {
 	counts := accessPublic
-	if privateCounts {
+	if c.PrivateCounts {
 		counts = accessCaller
 	}
 	return map[string]access{

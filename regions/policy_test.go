@@ -36,7 +36,7 @@ func TestEveryProcedureHasAnAccess(t *testing.T) {
 	t.Parallel()
 	procedures := proceduresOf(likewisev1.File_likewise_v1_reaction_proto, likewisev1.File_likewise_v1_admin_proto)
 	for _, private := range []bool{false, true} {
-		table := accessTable(private)
+		table := Config{PrivateCounts: private}.accessTable()
 		require.ElementsMatch(t, procedures, slices.Collect(maps.Keys(table)))
 		for procedure, rule := range table {
 			require.NotEqual(t, accessNobody, rule, procedure)
@@ -83,7 +83,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		accessNobody: {"no token": 403, "rubbish": 403, "user": 403, "nobody": 403, "service": 403, "admin": 403, "user and admin": 403, "user and service": 403, "almost an admin": 403, "admin who expired": 403},
 	}
 	for _, private := range []bool{false, true} {
-		table := accessTable(private)
+		table := Config{PrivateCounts: private}.accessTable()
 		server := door(t, table)
 		for procedure, rule := range table {
 			for who, want := range let[rule] {
@@ -92,7 +92,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		}
 	}
 	closed := door(t, map[string]access{})
-	for procedure := range accessTable(false) {
+	for procedure := range (Config{}).accessTable() {
 		for who, want := range let[accessNobody] {
 			requireLetIn(t, want, closed.URL+procedure, callers[who], "%s calls %s, which has no rule", who, procedure)
 		}
@@ -114,7 +114,7 @@ func requireLetIn(t *testing.T, refusal int, address, token, format string, args
 
 func TestRefusalsNameTheScope(t *testing.T) {
 	t.Parallel()
-	server := door(t, accessTable(true))
+	server := door(t, Config{PrivateCounts: true}.accessTable())
 	_, said := curl(t, server.URL+likewisev1connect.AdminServiceSetVideoStateProcedure, `{}`, map[string]string{"Authorization": "Bearer " + mint(t, "alice")})
 	require.Contains(t, said["message"], ScopeAdmin)
 	nobody := hs256Token(t, fmt.Sprintf(`{"exp":%d}`, inSeconds(time.Hour)))
