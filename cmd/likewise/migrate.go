@@ -130,5 +130,9 @@ func readTopology(ctx context.Context, store *storage.Store) (routing.Topology, 
 	for slot, region := range stored.Regions {
 		homes[slot] = routing.Region(region)
 	}
-	return routing.NewTopology(stored.Epoch, homes)
+	topology, err := routing.NewTopology(stored.Epoch, homes)
+	if err != nil {
+		return routing.Topology{}, err
+	}
+	return topology.From(stored.Origin), nil
 }
