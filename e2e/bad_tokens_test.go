@@ -30,7 +30,7 @@ func (d *deployment) testBadTokens(t *testing.T) {
 			n := d.Nodes()[i%len(d.Nodes())]
 			me := "bad-tokens-" + identifier(s.name)
 			for _, c := range badTokens(t, me) {
-				if c.status != 0 && s.client.Transport.(*http.Transport).Protocols.UnencryptedHTTP2() {
+				if c.status != 0 && s.http2 {
 					continue // the client does not send it
 				}
 				t.Run(c.name, func(t *testing.T) {

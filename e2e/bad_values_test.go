@@ -187,20 +187,28 @@ func badConditions() []badCall {
 		"voting":   &likewisev1.CastVoteRequest{ContentId: someVideo, Action: "like"},
 	}
 	for name, request := range requests {
-		cases = append(cases, badCall{name: name + " if a version matches and there is no row", request: request,
-			header: http.Header{"If-Match": {`"7"`}}, code: "failed_precondition"})
+		cases = append(cases, badCall{
+			name: name + " if a version matches and there is no row", request: request,
+			header: http.Header{"If-Match": {`"7"`}}, code: "failed_precondition",
+		})
 		for _, value := range []string{`*`, `7`, `W/"7"`, `"7", "8"`, `"seven"`, `""`, `"-1"`, `"7`, `"9223372036854775808"`, `"07 "`} {
-			cases = append(cases, badCall{name: name + " with If-Match " + value, request: request,
-				header: http.Header{"If-Match": {value}}, says: "If-Match"})
+			cases = append(cases, badCall{
+				name: name + " with If-Match " + value, request: request,
+				header: http.Header{"If-Match": {value}}, says: "If-Match",
+			})
 		}
 		for _, value := range []string{`"7"`, `W/"7"`, `"*"`, `*, *`, `0`} {
-			cases = append(cases, badCall{name: name + " with If-None-Match " + value, request: request,
-				header: http.Header{"If-None-Match": {value}}, says: "If-None-Match"})
+			cases = append(cases, badCall{
+				name: name + " with If-None-Match " + value, request: request,
+				header: http.Header{"If-None-Match": {value}}, says: "If-None-Match",
+			})
 		}
 		cases = append(cases,
 			badCall{name: name + " with two If-Match", request: request, header: http.Header{"If-Match": {`"7"`, `"7"`}}, says: "If-Match"},
-			badCall{name: name + " with both conditions", request: request,
-				header: http.Header{"If-Match": {`"7"`}, "If-None-Match": {"*"}}, says: "If-None-Match"})
+			badCall{
+				name: name + " with both conditions", request: request,
+				header: http.Header{"If-Match": {`"7"`}, "If-None-Match": {"*"}}, says: "If-None-Match",
+			})
 	}
 	return cases
 }

@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
-	"text/tabwriter"
 
 	"connectrpc.com/connect"
 	"github.com/stretchr/testify/require"
@@ -36,16 +33,16 @@ type cost struct {
 }
 
 // BenchmarkProtocols measures the CPU time that the server's process takes for
-// one call, in each protocol, over the empty call of the same stack. The log at
-// its end is the table of the least of each round.
+// one call, in each protocol, beside a call that does nothing. The lines "least"
+// at its end hold the least of all rounds.
 func BenchmarkProtocols(b *testing.B) {
 	d := deploy(b, func(cfg *cluster.Config) { cfg.Regions, cfg.NodesPerRegion, cfg.Args = []string{"eu"}, 1, nil })
 	costs := d.costs(b)
 	least := map[string]float64{}
-	for range benchRounds {
+	for round := range benchRounds {
 		for _, c := range costs {
 			name := c.call + "/" + c.protocol
-			b.Run(name, func(b *testing.B) {
+			b.Run(fmt.Sprintf("round %d/%s", round+1, name), func(b *testing.B) {
 				spent := d.measure(b, c)
 				if old, ok := least[name]; !ok || spent < old {
 					least[name] = spent
@@ -53,7 +50,15 @@ func BenchmarkProtocols(b *testing.B) {
 			})
 		}
 	}
-	b.Log("least server-µs/op of " + fmt.Sprint(benchRounds) + " rounds\n" + costTable(costs, least))
+	for _, name := range slices.Sorted(maps.Keys(least)) {
+		b.Run("least/"+name, func(b *testing.B) { report(b, least[name]) })
+	}
+}
+
+func report(b *testing.B, spent float64) {
+	b.Helper()
+	b.ReportMetric(spent, "server-µs/op")
+	b.ReportMetric(0, "ns/op") // on a machine that both serves and calls it says little
 }
 
 // measure returns the server's microseconds for one call.
@@ -74,8 +79,7 @@ func (d *deployment) measure(b *testing.B, c cost) float64 {
 		burst()
 	}
 	spent := (d.cpu(b) - before) * 1e6 / float64(b.N*benchCallers)
-	b.ReportMetric(spent, "server-µs/op")
-	b.ReportMetric(0, "ns/op") // of a burst, on a machine that serves and calls
+	report(b, spent)
 	return spent
 }
 
@@ -155,31 +159,4 @@ func healthOf(client *http.Client, options ...connect.ClientOption) func(context
 		_, err := check.CallUnary(ctx, connect.NewRequest(&grpc_health_v1.HealthCheckRequest{}))
 		return err
 	}
-}
-
-// costTable has a line for each protocol and a column for each call.
-func costTable(costs []cost, least map[string]float64) string {
-	var protocols []string
-	columns := []string{"nothing", "GetCounts", "GetReaction", "SetReaction"}
-	for _, c := range costs {
-		if !slices.Contains(protocols, c.protocol) {
-			protocols = append(protocols, c.protocol)
-		}
-	}
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "protocol\t"+strings.Join(columns, "\t"))
-	for _, protocol := range protocols {
-		line := []string{protocol}
-		for _, column := range columns {
-			cell := "–"
-			if spent, ok := least[column+"/"+protocol]; ok {
-				cell = fmt.Sprint(math.Round(spent))
-			}
-			line = append(line, cell)
-		}
-		fmt.Fprintln(w, strings.Join(line, "\t"))
-	}
-	_ = w.Flush() // to a builder
-	return text.String()
 }

@@ -60,6 +60,14 @@ func failed(err error) reply {
 	return reply{code: code.String(), text: err.Error(), header: http.Header{}}
 }
 
+// answer returns what was answered, which must be of that type.
+func answer[T proto.Message](t *testing.T, r reply) T {
+	t.Helper()
+	typed, ok := r.message.(T)
+	require.True(t, ok, "%s: %s", r.code, r.text)
+	return typed
+}
+
 // detail returns the first detail of that type, or nil.
 func detail[T proto.Message](r reply) (found T) {
 	for _, d := range r.details {

@@ -124,8 +124,10 @@ func stepsOfStates() []step {
 		{says: "vote against it", request: voting("dislike"), told: "DISLIKE, was NONE, at first+5, changed; 0:1"},
 		{says: "take the vote back", request: voting("none"), told: "NONE, was DISLIKE, at first+6, changed; 0:0"},
 		{says: "say nothing definite", request: setting(0), told: "invalid_argument: reaction: must be LIKE, DISLIKE or NONE"},
-		{says: "like without a token", by: stranger, request: setting(like),
-			told: "unauthenticated: Authorization: Bearer"},
+		{
+			says: "like without a token", by: stranger, request: setting(like),
+			told: "unauthenticated: Authorization: Bearer",
+		},
 	}
 }
 
@@ -171,8 +173,10 @@ func stepsOfKeys() []step {
 
 func stepsOfBatches() []step {
 	return []step{
-		{says: "read several", request: readingAll,
-			told: "video LIKE at first+16, other DISLIKE at first+0, nobody's NONE at 0, video LIKE at first+16"},
+		{
+			says: "read several", request: readingAll,
+			told: "video LIKE at first+16, other DISLIKE at first+0, nobody's NONE at 0, video LIKE at first+16",
+		},
 		{says: "count several", request: countingAll, by: stranger, told: "video 1:0, other 0:1, nobody's 0:0, video 1:0"},
 	}
 }
@@ -181,23 +185,29 @@ func stepsOfVideos() []step {
 	const disabled, deleted = "failed_precondition: the video is DISABLED", "failed_precondition: the video is DELETED"
 	const gone = "not_found: the video is DELETED"
 	return []step{
-		{says: "disable it as a user", request: bringing(likewisev1.VideoState_DISABLED),
-			told: "permission_denied: likewise:admin"},
+		{
+			says: "disable it as a user", request: bringing(likewisev1.VideoState_DISABLED),
+			told: "permission_denied: likewise:admin",
+		},
 		{says: "disable it", by: admin, request: bringing(likewisev1.VideoState_DISABLED), told: "DISABLED, was ACTIVE, changed, generation 1"},
 		{says: "disable it again", by: admin, request: bringing(likewisev1.VideoState_DISABLED), told: "DISABLED, was DISABLED, unchanged, generation 1"},
 		{says: "switch on a disabled video", request: setting(dislike), told: disabled},
 		{says: "delete on a disabled video", request: deleting(), told: disabled},
 		{says: "vote on a disabled video", request: voting("none"), told: disabled},
-		{says: "repeat under the key on a disabled video", request: setting(like, under("again")),
-			told: "LIKE, was NONE, at first+16, changed; 1:0"},
+		{
+			says: "repeat under the key on a disabled video", request: setting(like, under("again")),
+			told: "LIKE, was NONE, at first+16, changed; 1:0",
+		},
 		{says: "read a disabled video", request: reading, told: "LIKE at first+16"},
 		{says: "count a disabled video", request: counting, told: "1:0"},
 		{says: "delete it", by: admin, request: bringing(likewisev1.VideoState_DELETED), told: "DELETED, was DISABLED, changed, generation 2"},
 		{says: "switch on a deleted video", request: setting(dislike), told: deleted},
 		{says: "read a deleted video", request: reading, told: gone},
 		{says: "count a deleted video", request: counting, told: gone, soon: true},
-		{says: "read several, one deleted", request: readingAll,
-			told: "video " + gone + ", other DISLIKE at first+0, nobody's NONE at 0, video " + gone},
+		{
+			says: "read several, one deleted", request: readingAll,
+			told: "video " + gone + ", other DISLIKE at first+0, nobody's NONE at 0, video " + gone,
+		},
 		{says: "count several, one deleted", request: countingAll, told: "video " + gone + ", other 0:1, nobody's 0:0, video " + gone, soon: true},
 		{says: "restore it", by: admin, request: bringing(likewisev1.VideoState_ACTIVE), told: "ACTIVE, was DELETED, changed, generation 3"},
 		{says: "read what was restored", request: reading, told: "LIKE at first+16"},

@@ -145,7 +145,7 @@ type write interface {
 func (c *conversation) words(ctx context.Context, said call, r reply) string {
 	switch m := r.message.(type) {
 	case nil:
-		return c.refusal(said, r)
+		return c.refusal(r)
 	case write:
 		return c.written(ctx, said, r, m)
 	case *likewisev1.GetReactionResponse:
@@ -157,7 +157,7 @@ func (c *conversation) words(ctx context.Context, said call, r reply) string {
 	case *likewisev1.BatchGetCountsResponse:
 		return c.counts(m)
 	case *likewisev1.SetVideoStateResponse:
-		return fmt.Sprintf("%s, was %s, %s, generation %d", m.GetState(), m.GetPreviousState(), changedOrNot(m.GetChanged()), m.GetGeneration())
+		return fmt.Sprintf("%s, was %s, %s, generation %d", m.GetState(), m.GetPreviousState(), changedOrNot(m), m.GetGeneration())
 	default:
 		return fmt.Sprintf("an answer of type %T", m)
 	}
@@ -167,7 +167,7 @@ func (c *conversation) written(ctx context.Context, said call, r reply, m write)
 	video := videoOf(said.request)
 	c.token = m.GetConsistencyToken()
 	told := fmt.Sprintf("%s, was %s, at %s, %s%s; ", m.GetReaction(), m.GetPreviousReaction(),
-		c.version(video, m.GetVersion()), changedOrNot(m.GetChanged()), wrongTag(r, m.GetVersion()))
+		c.version(video, m.GetVersion()), changedOrNot(m), wrongTag(r, m.GetVersion()))
 	if video == c.video {
 		c.now = m.GetVersion()
 	}
@@ -211,8 +211,8 @@ func tally(counts *likewisev1.Counts) string {
 	return fmt.Sprintf("%d:%d", counts.GetLikes(), counts.GetDislikes())
 }
 
-func changedOrNot(changed bool) string {
-	if changed {
+func changedOrNot(m interface{ GetChanged() bool }) string {
+	if m.GetChanged() {
 		return "changed"
 	}
 	return "unchanged"
@@ -270,11 +270,11 @@ func (c *conversation) itemError(e *likewisev1.ItemError) string {
 		}
 		r.details = append(r.details, message)
 	}
-	return c.refusal(call{}, r)
+	return c.refusal(r)
 }
 
 // refusal puts an error into words: its code, and what its details say.
-func (c *conversation) refusal(said call, r reply) string {
+func (c *conversation) refusal(r reply) string {
 	told := []string{r.code}
 	for _, d := range r.details {
 		switch d := d.(type) {

@@ -141,8 +141,10 @@ func (h *hungUp) writer(t *testing.T, s speaker, video string, slot int) writer 
 	for i := 0; user == "" || routing.SlotOf(video, user) != routing.Slot(slot); i++ {
 		user = fmt.Sprintf("%s-%s-%d", identifier(s.name), video, i)
 	}
-	return writer{s, h.node, user, call{bearer: userToken(t, user),
-		request: &likewisev1.SetReactionRequest{VideoId: video, Reaction: like, IdempotencyKey: "once"}}}
+	return writer{s, h.node, user, call{
+		bearer:  userToken(t, user),
+		request: &likewisev1.SetReactionRequest{VideoId: video, Reaction: like, IdempotencyKey: "once"},
+	}}
 }
 
 // busy keeps the node's worker busy with a write that waits for its slot, until
@@ -230,8 +232,8 @@ func (h *hungUp) requireRepeatable(t *testing.T, all []writer) {
 	for _, w := range all {
 		r := w.say(t.Context())
 		require.Empty(t, r.code, "%s: %s", w.name, r.text)
-		m, ok := r.message.(*likewisev1.SetReactionResponse)
-		require.True(t, ok && m.GetChanged() && m.GetReaction() == like && m.GetPreviousReaction() == none, "%s: %v", w.name, m)
+		m := answer[*likewisev1.SetReactionResponse](t, r)
+		require.True(t, m.GetChanged() && m.GetReaction() == like && m.GetPreviousReaction() == none, "%s: %v", w.name, m)
 		require.Equal(t, traces{Reactions: 1, Changes: 1, Keys: 1}, h.traces(t, w.user), w.name)
 	}
 	h.requireCounts(t, videoOf(all[0].call.request), int64(len(all)), 0)

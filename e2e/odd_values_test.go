@@ -31,12 +31,11 @@ func (d *deployment) testPaths(t *testing.T) {
 			f := s.form(set, bearer)
 			f.path = path
 			r := s.send(t.Context(), n, f, set)
-			require.Empty(t, r.code, "%s: %s", path, r.text)
-			require.Equal(t, j == 0, r.message.(*likewisev1.SetReactionResponse).GetChanged(), path)
+			require.Equal(t, j == 0, answer[*likewisev1.SetReactionResponse](t, r).GetChanged(), path)
 		}
 		r := binary.say(t.Context(), n, call{request: &likewisev1.GetReactionRequest{VideoId: id}, bearer: bearer})
 		require.Empty(t, r.code, r.text)
-		require.Equal(t, like, r.message.(*likewisev1.GetReactionResponse).GetReaction(), id)
+		require.Equal(t, like, answer[*likewisev1.GetReactionResponse](t, r).GetReaction(), id)
 	}
 	require.Equal(t, traces{Reactions: len(ids), Changes: len(ids)}, d.traces(t, "paths"), "one reaction for each id")
 	d.testNowhere(t, rest[0])
@@ -104,7 +103,7 @@ func (d *deployment) testLargeCounts(t *testing.T) {
 		n := d.Nodes()[i%len(d.Nodes())]
 		r := s.say(t.Context(), n, call{request: &likewisev1.BatchGetCountsRequest{VideoIds: []string{"large", "largest"}}})
 		require.Empty(t, r.code, r.text)
-		outcomes := r.message.(*likewisev1.BatchGetCountsResponse).GetOutcomes()
+		outcomes := answer[*likewisev1.BatchGetCountsResponse](t, r).GetOutcomes()
 		require.Equal(t, "9007199254740993:9223372036854775807", tally(outcomes[0].GetCounts()), s.name)
 		require.Equal(t, "9223372036854775807:18014398509481986", tally(outcomes[1].GetCounts()), "%s: the sum stays at the largest", s.name)
 	}
@@ -202,8 +201,10 @@ func (d *deployment) testReusedKeys(t *testing.T) {
 			t.Parallel()
 			me := "reused-keys-" + identifier(s.name)
 			say := func(ctx context.Context, reaction likewisev1.Reaction) reply {
-				return s.say(ctx, d.Nodes()[i%len(d.Nodes())], call{bearer: userToken(t, me),
-					request: &likewisev1.SetReactionRequest{VideoId: me, Reaction: reaction, IdempotencyKey: "once"}})
+				return s.say(ctx, d.Nodes()[i%len(d.Nodes())], call{
+					bearer:  userToken(t, me),
+					request: &likewisev1.SetReactionRequest{VideoId: me, Reaction: reaction, IdempotencyKey: "once"},
+				})
 			}
 			both := map[likewisev1.Reaction]*reply{like: {}, dislike: {}}
 			var at sync.WaitGroup

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -53,9 +54,7 @@ func restRequest(ctx context.Context, n *cluster.Node, c call) (*http.Request, e
 	if len(body) > 0 {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	for key, values := range c.header {
-		req.Header[key] = values
-	}
+	maps.Copy(req.Header, c.header)
 	if c.bearer != "" {
 		req.Header.Set("Authorization", "Bearer "+c.bearer)
 	}
@@ -183,8 +182,8 @@ func (p problem) details() []proto.Message {
 		violations := &validate.Violations{}
 		for _, v := range p.Violations {
 			violations.Violations = append(violations.Violations, &validate.Violation{
-				Field:   &validate.FieldPath{Elements: []*validate.FieldPathElement{{FieldName: proto.String(snake(v.Field))}}},
-				Message: proto.String(v.Message),
+				Field:   &validate.FieldPath{Elements: []*validate.FieldPathElement{{FieldName: new(snake(v.Field))}}},
+				Message: new(v.Message),
 			})
 		}
 		return []proto.Message{violations}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -29,6 +30,7 @@ type (
 		name        string
 		client      *http.Client
 		contentType string
+		http2       bool
 		json        bool // the message is JSON
 		framed      bool // five bytes before each message, as gRPC has them
 		trailers    bool // an answer ends in HTTP trailers, as gRPC's does
@@ -50,13 +52,13 @@ func scribes(t *testing.T) []scribe {
 	h1, h2 := httpClient(t, false), httpClient(t, true)
 	return []scribe{
 		{name: "Connect JSON", client: h1, contentType: "application/json", json: true},
-		{name: "Connect JSON over HTTP/2", client: h2, contentType: "application/json; charset=utf-8", json: true},
+		{name: "Connect JSON over HTTP/2", client: h2, http2: true, contentType: "application/json; charset=utf-8", json: true},
 		{name: "Connect binary", client: h1, contentType: "application/proto"},
-		{name: "gRPC", client: h2, contentType: "application/grpc", framed: true, trailers: true},
-		{name: "gRPC JSON", client: h2, contentType: "application/grpc+json", framed: true, trailers: true, json: true},
+		{name: "gRPC", client: h2, http2: true, contentType: "application/grpc", framed: true, trailers: true},
+		{name: "gRPC JSON", client: h2, http2: true, contentType: "application/grpc+json", framed: true, trailers: true, json: true},
 		{name: "gRPC-Web", client: h1, contentType: "application/grpc-web+proto", framed: true},
 		{name: "REST", client: h1, contentType: "application/json", json: true, rest: true},
-		{name: "REST over HTTP/2", client: h2, contentType: "application/json", json: true, rest: true},
+		{name: "REST over HTTP/2", client: h2, http2: true, contentType: "application/json", json: true, rest: true},
 	}
 }
 
@@ -197,9 +199,7 @@ func (s scribe) readFramed(resp *http.Response, body []byte, answer proto.Messag
 	if resp.Header.Get("Grpc-Status") != "" {
 		trailer = resp.Header // there was nothing but trailers
 	}
-	for key, values := range trailer {
-		r.header[key] = values
-	}
+	maps.Copy(r.header, trailer)
 	code, err := strconv.ParseUint(trailer.Get("Grpc-Status"), 10, 32)
 	if err != nil {
 		return failed(fmt.Errorf("no status: %w", err))

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -49,9 +50,7 @@ func connectSpeaker(t testing.TB, name string, http2 bool, options ...connect.Cl
 	client := httpClient(t, http2)
 	return speaker{name: name, say: func(ctx context.Context, n *cluster.Node, c call) reply {
 		ctx, info := connect.NewClientContext(ctx)
-		for key, values := range c.header {
-			info.RequestHeader()[key] = values
-		}
+		maps.Copy(info.RequestHeader(), c.header)
 		if c.bearer != "" {
 			info.RequestHeader().Set("Authorization", "Bearer "+c.bearer)
 		}
@@ -137,18 +136,17 @@ func grpcSpeaker(t testing.TB) speaker {
 }
 
 func grpcCall(ctx context.Context, conn *grpc.ClientConn, c call) reply {
+	said := metadata.MD{}
 	for key, values := range c.header {
-		for _, value := range values {
-			ctx = metadata.AppendToOutgoingContext(ctx, key, value)
-		}
+		said.Append(key, values...)
 	}
 	if c.bearer != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+c.bearer)
+		said.Set("authorization", "Bearer "+c.bearer)
 	}
 	md := methodOf(c.request)
 	answer := answerOf(md)
 	var header, trailer metadata.MD
-	err := conn.Invoke(ctx, procedureOf(md), c.request, answer, grpc.Header(&header), grpc.Trailer(&trailer))
+	err := conn.Invoke(metadata.NewOutgoingContext(ctx, said), procedureOf(md), c.request, answer, grpc.Header(&header), grpc.Trailer(&trailer))
 	r := reply{message: answer, header: http.Header{}}
 	for _, kept := range []metadata.MD{header, trailer} {
 		for key, values := range kept {
