@@ -115,9 +115,9 @@ func faultInField(raw json.RawMessage, field protoreflect.FieldDescriptor) *faul
 	if json.Unmarshal(raw, &items) != nil {
 		return &fault{Field: field.JSONName(), Say: "must be a JSON array"}
 	}
-	for _, item := range items {
+	for i, item := range items {
 		if why := faultInValue(item, field); why != nil {
-			return &fault{Field: why.Field, Say: why.Say + ", each of its items"}
+			return &fault{Field: fmt.Sprintf("%s[%d]", why.Field, i), Say: why.Say}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package regions
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -230,10 +231,10 @@ func jsonName(field string) string {
 // writeProblem writes a refusal, with the headers that belong to it.
 func writeProblem(w http.ResponseWriter, r *refusal) {
 	p := r.problem()
-	body, err := json.Marshal(p)
-	if err != nil { // never: it is of strings and numbers
-		body = []byte(`{"type":"` + problemTypes + `internal","status":500}`)
-	}
+	var body bytes.Buffer
+	enc := json.NewEncoder(&body)
+	enc.SetEscapeHTML(false) // people read it
+	_ = enc.Encode(p)        // of strings and numbers: it cannot fail
 	header := w.Header()
 	for name, values := range r.Err.Meta() {
 		header[http.CanonicalHeaderKey(name)] = values
@@ -245,10 +246,11 @@ func writeProblem(w http.ResponseWriter, r *refusal) {
 		header.Set("WWW-Authenticate", "Bearer")
 	}
 	header.Del("Content-Encoding")
+	header.Del("Accept-Encoding") // it is Connect's
 	header.Set("Content-Type", "application/problem+json")
-	header.Set("Content-Length", strconv.Itoa(len(body)))
+	header.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // whoever asked has gone
+	_, _ = w.Write(body.Bytes()) // whoever asked has gone
 }
 
 // errNoStatus means that the transcoder failed in a way that is not known.
