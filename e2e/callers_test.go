@@ -154,6 +154,7 @@ func speakers(t testing.TB) []speaker {
 		connectSpeaker(t, "gRPC of connect-go", true, connect.WithGRPC()),
 		connectSpeaker(t, "gRPC-Web", false, connect.WithGRPCWeb()),
 		restSpeaker(t),
+		curl(),
 		bufCurl(t),
 	}
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"strings"
 	"testing"
 	"unicode"
@@ -35,6 +37,36 @@ func restSpeaker(t testing.TB) speaker {
 			return failed(err)
 		}
 		resp, err := client.Do(req)
+		if err != nil {
+			return failed(err)
+		}
+		return restReply(resp, answerOf(methodOf(c.request)))
+	}}
+}
+
+// curl runs that program, as people do who try a service, on the same paths.
+func curl() speaker {
+	return speaker{name: "curl", rest: true, curl: true, say: func(ctx context.Context, n *cluster.Node, c call) reply {
+		req, err := restRequest(ctx, n, c)
+		if err != nil {
+			return failed(err)
+		}
+		args := []string{"--silent", "--show-error", "--include", "--request", req.Method, req.URL.String()}
+		if req.ContentLength > 0 {
+			args = append(args, "--data-binary", "@-")
+		}
+		for key, values := range req.Header {
+			for _, value := range values {
+				args = append(args, "--header", key+": "+value)
+			}
+		}
+		cmd := exec.CommandContext(ctx, "curl", args...)
+		cmd.Stdin = req.Body
+		out, err := cmd.Output()
+		if err != nil {
+			return failed(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(out)), req)
 		if err != nil {
 			return failed(err)
 		}
