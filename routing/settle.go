@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -117,6 +118,7 @@ func (g *Gossip) grow() error {
 		g.say(known, func(n *Node) { n.Settled = true }, nil)
 		return true
 	})
+	g.log.Info("settled", zap.Int64("others", g.others.Load()))
 	return nil
 }
 

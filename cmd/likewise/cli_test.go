@@ -18,7 +18,8 @@ import (
 // state gives it a folder of its own first; see noDemo.
 func invoke(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
-	var out, err bytes.Buffer
+	var out bytes.Buffer
+	var err logBuffer // memberlist may still log when a node has ended
 	status = run(t.Context(), args, streams{out: &out, err: &err})
 	return status, out.String(), err.String()
 }

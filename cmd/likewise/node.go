@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -33,7 +32,7 @@ type node struct {
 	server *regions.Server
 	files  keyFiles
 
-	started func() // called once the node has started for good
+	started func() // called once the node serves
 }
 
 // newNode opens and wires everything, and starts nothing. What it opened
@@ -71,7 +70,7 @@ func newNode(ctx context.Context, flags serveCmd, files keyFiles, log *zap.Logge
 	if n.server, err = n.newServer(topology); err != nil {
 		return nil, err
 	}
-	return n, nil
+	return n, n.server.LoadKeys(ctx)
 }
 
 // close closes what run has not. It is safe after a partial newNode.
@@ -326,37 +325,9 @@ func (n *node) announce(ctx context.Context) error {
 		fields = append(fields, zap.String("peer_listen", n.peers.Addr().String()), zap.String("gossip_listen", addr))
 	}
 	n.log.Info("serving", fields...)
-	if n.settled(ctx) {
-		n.started()
-	}
+	n.started()
 	return nil
 }
-
-// settled waits until no other node can be a reason any more for which this one
-// must give way. It reports false if ctx ended before. The node serves in the
-// meantime.
-func (n *node) settled(ctx context.Context) bool {
-	if n.gossip == nil {
-		return true
-	}
-	_, err := n.gossip.Await(ctx, func(m *routing.Map) bool {
-		return slices.ContainsFunc(m.Nodes(), func(other routing.Node) bool { return other.Name == n.flags.Name && other.Settled })
-	})
-	if err != nil || len(n.flags.Join) == 0 {
-		return err == nil
-	}
-	// Seeds that turn a node away do so in every round of joining; by the end of
-	// the next one that is known.
-	round, cancel := context.WithTimeout(ctx, cmp.Or(n.flags.GossipRejoin, defaultRejoin)+joinTimeout)
-	defer cancel()
-	_, _ = n.gossip.Await(round, func(m *routing.Map) bool { return len(m.Nodes()) > 1 }) // nobody is up: as good
-	return ctx.Err() == nil
-}
-
-const (
-	defaultRejoin = 5 * time.Second
-	joinTimeout   = 5 * time.Second // bounds one attempt to join
-)
 
 // newLogger logs to w. Both words were checked by the command line.
 func newLogger(w io.Writer, format, level string) *zap.Logger {

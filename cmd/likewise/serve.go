@@ -16,7 +16,7 @@ type serveCmd struct {
 	Listen      string `default:"127.0.0.1:8080" placeholder:"ADDR" group:"self" help:"host:port for users, who call by Connect, gRPC, gRPC-Web or REST, over HTTP/1.1 or HTTP/2; also /metrics, health and reflection. Port 0 takes a free one. Default ${default}."`
 	DatabaseURL string `required:"" placeholder:"URL" group:"self" help:"The writer's database: postgres://user:password@host:port/name. Better given in the environment than on the command line, where every user of the machine reads it."`
 	LogFormat   string `default:"json" enum:"json,console" group:"self" help:"json or console. Default ${default}."`
-	LogLevel    string `default:"info" enum:"debug,info,warn,error" group:"self" help:"debug, info, warn or error. What is logged while the node starts is written once it has, and not at all if it cannot, but for debug. Default ${default}."`
+	LogLevel    string `default:"info" enum:"debug,info,warn,error" group:"self" help:"debug, info, warn or error. What is logged before the node serves is written once it does, and not at all if it cannot, but for debug. Default ${default}."`
 
 	TLSCert     string   `name:"tls-cert" placeholder:"FILE" type:"path" group:"http" help:"PEM certificate chain with which --listen speaks TLS. Default: plaintext, for a machine or a proxy of your own in front."`
 	TLSKey      string   `name:"tls-key" placeholder:"FILE" type:"path" group:"http" help:"PEM private key of --tls-cert."`
@@ -120,7 +120,7 @@ func (c *serveCmd) Run(ctx context.Context, std streams) error {
 	if err := n.run(ctx); err != nil {
 		return flags.explain(err)
 	}
-	held.release() // stopped before it had started for good
+	held.release() // stopped before it served
 	return nil
 }
 

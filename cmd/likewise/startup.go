@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"likewise/regions"
 	"likewise/routing"
 	"likewise/storage"
 )
@@ -25,7 +26,17 @@ func (c *serveCmd) explain(err error) error {
 	if other, ok := errors.AsType[*routing.OtherTopologyError](err); ok {
 		return disagreef([]string{"database-url", "join"}, "%w: give both the same database, or do not join that node", other)
 	}
+	if keys, ok := errors.AsType[*regions.KeysError](err); ok {
+		return wrongf(keysFlag(keys.Field), "no keys from %s (%w): see to it that they can be had there, or name another place", keys.From, keys.Cause)
+	}
 	return explainDatabase("database-url", err)
+}
+
+func keysFlag(field string) string {
+	if field == "Auth.JWKSFile" {
+		return "jwks-file"
+	}
+	return "jwks-url"
 }
 
 // explainDatabase says why a database cannot be used; flag is the one that named
