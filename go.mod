@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go v1.36.12-20260825204119-511051f7f437.2 // the rules in our .proto files, as Go
-	buf.build/go/protovalidate v1.4.0 // tests: the rules of the protos against the rules of the nodes
+	buf.build/go/protovalidate v1.4.0 // spells the fields that break rules
 	connectrpc.com/connect v1.21.1 // RPC: Connect and gRPC on one port, over net/http
 	connectrpc.com/cors v0.1.0 // the headers that Connect, gRPC and gRPC-Web need across origins
 	connectrpc.com/grpchealth v1.5.0 // the standard health service

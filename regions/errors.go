@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -220,12 +223,24 @@ func callToConnect(err error) *connect.Error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return public(connect.CodeDeadlineExceeded, "deadline exceeded, nothing was changed; allow more time, or try again")
 	}
-	// The validation interceptor speaks Connect itself. Its sentences are those of
-	// the rules in the proto.
+	// The validation interceptor, and what reads a request, speak Connect itself.
+	if broken, ok := errors.AsType[*protovalidate.ValidationError](err); ok {
+		rules := broken.ToProto()
+		return public(connect.CodeInvalidArgument, ruleSentence(rules, protovalidate.FieldPathString), rules)
+	}
 	if own, ok := errors.AsType[*connect.Error](err); ok && own.Code() == connect.CodeInvalidArgument && !connect.IsWireError(own) {
 		return own
 	}
 	return nil
+}
+
+// ruleSentence says which fields break which rules.
+func ruleSentence(broken *validate.Violations, spell func(*validate.FieldPath) string) string {
+	parts := make([]string, len(broken.GetViolations()))
+	for i, one := range broken.GetViolations() {
+		parts[i] = spell(one.GetField()) + " " + one.GetMessage()
+	}
+	return strings.Join(parts, "; ")
 }
 
 func public(code connect.Code, sentence string, details ...proto.Message) *connect.Error {

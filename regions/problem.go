@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
 
 	likewisev1 "likewise/proto/likewise/v1"
@@ -187,6 +188,9 @@ func (r *refusal) problem() problem {
 			p.State = said.GetState().String()
 		case *validate.Violations:
 			p.Violations = violationsOf(said)
+			if p.Detail == ruleSentence(said, protovalidate.FieldPathString) {
+				p.Detail = ruleSentence(said, jsonPath)
+			}
 		}
 	}
 	return p
