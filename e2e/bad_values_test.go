@@ -60,7 +60,7 @@ func (d *deployment) testBadValues(t *testing.T) {
 
 // curlEvery is how many cases of a table a program that is started anew for
 // each leaves out, and one more. Its way into the service is that of gRPC.
-const curlEvery = 16
+const curlEvery = 32
 
 // check demands the code, and that the answer says what to change.
 func (c badCall) check(t *testing.T, r reply) {

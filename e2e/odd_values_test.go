@@ -197,6 +197,9 @@ func requireOutcomes(t *testing.T, r reply, asked []string, liked map[string]boo
 // testReusedKeys uses one key for two requests at once, and for another later.
 func (d *deployment) testReusedKeys(t *testing.T) {
 	for i, s := range speakers(t) {
+		if s.curl {
+			continue // a program that must start first meets nobody at once
+		}
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			me := "reused-keys-" + identifier(s.name)
