@@ -24,13 +24,19 @@ type cluster struct {
 	user                storage.UserID
 }
 
+// patientHop is more than a first call takes on a machine that has much to do.
+const patientHop = 4 * time.Second
+
 func startCluster(t *testing.T, options ...nodeOption) cluster {
 	t.Helper()
 	ca := newTestCA(t)
 	nodes := make(map[string]*node)
 	var entries []routing.Node
 	for _, name := range []string{"a", "b", "c"} {
-		options := append([]nodeOption{func(cfg *Config, _ *Deps) { cfg.Peers = ca.peersConfig(t) }}, options...)
+		options := append([]nodeOption{func(cfg *Config, _ *Deps) {
+			cfg.Peers = ca.peersConfig(t)
+			cfg.Peers.HopTimeout, cfg.Deadline = patientHop, 5*patientHop
+		}}, options...)
 		nodes[name] = startNode(t, name, options...)
 		entries = append(entries, nodes[name].routingNode())
 	}
