@@ -131,7 +131,12 @@ func readProto(data []byte, msg proto.Message) *fault {
 	if err := proto.Unmarshal(data, msg); err != nil {
 		return &fault{Say: fmt.Sprintf("the message is no %s in protobuf's wire format: encode it by this service's .proto", name)}
 	}
-	if number := unknownIn(msg.ProtoReflect()); number != 0 {
+	number := unknownIn(msg.ProtoReflect())
+	field := msg.ProtoReflect().Descriptor().Fields().ByNumber(number)
+	if field != nil && len(msg.ProtoReflect().GetUnknown()) > 0 { // otherwise the number is of a message in it
+		return &fault{Say: fmt.Sprintf("the %s has its field %s (number %d) in another type: encode it by this service's .proto", name, field.Name(), number)}
+	}
+	if number != 0 {
 		return &fault{Say: fmt.Sprintf("the %s has a field number %d, which this server does not know: leave it out", name, number)}
 	}
 	return nil

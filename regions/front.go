@@ -61,11 +61,15 @@ func procedureOf(method protoreflect.MethodDescriptor) string {
 
 // methodsOf lists the HTTP methods of an RPC: GET is for those without effects.
 func methodsOf(method protoreflect.MethodDescriptor) string {
-	options, ok := method.Options().(*descriptorpb.MethodOptions)
-	if ok && options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+	if isPure(method) {
 		return "GET without a body, or POST"
 	}
 	return "POST"
+}
+
+func isPure(method protoreflect.MethodDescriptor) bool {
+	options, ok := method.Options().(*descriptorpb.MethodOptions)
+	return ok && options.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
 // readable answers GET and HEAD.

@@ -92,6 +92,7 @@ func rpcEdges(handlers map[string]http.Handler, services []protoreflect.ServiceD
 			method := service.Methods().Get(i)
 			edges[procedureOf(method)] = &rpcEdge{
 				procedure: procedureOf(method),
+				pure:      isPure(method),
 				empty:     "send " + methodsOf(method) + " with the content type " + contentTypes,
 				handler:   handlers["/"+string(service.FullName())+"/"],
 				errors:    writer,

@@ -18,6 +18,7 @@ import (
 // never reaches the interceptors.
 type rpcEdge struct {
 	procedure string
+	pure      bool   // it has no side effects, so that GET may call it
 	empty     string // see call
 	handler   http.Handler
 	errors    *connect.ErrorWriter
@@ -30,7 +31,7 @@ func (e *rpcEdge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := newCall(w, r)
 	c.empty = e.empty
 	defer e.metrics.countRefused(c, e.procedure, time.Now())
-	if refusal := checkRPC(r); refusal != nil {
+	if refusal := e.check(r); refusal != nil {
 		c.code = refusal.Code()
 		_ = e.errors.Write(c, r, refusal) // whoever asked has gone
 		return
@@ -38,13 +39,13 @@ func (e *rpcEdge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.handler.ServeHTTP(c, c.with(r))
 }
 
-// checkRPC refuses what Connect would answer with 500, or read as another
-// request than the one that was meant.
-func checkRPC(r *http.Request) *connect.Error {
+// check refuses what Connect would answer with 500, or read as another request
+// than the one that was meant.
+func (e *rpcEdge) check(r *http.Request) *connect.Error {
 	if r.ContentLength > maxBody+maxEnvelope {
 		return tooLarge()
 	}
-	if r.Method == http.MethodGet {
+	if r.Method == http.MethodGet && e.pure {
 		return checkGet(r.URL.RawQuery)
 	}
 	return nil
