@@ -233,7 +233,8 @@ func (c *countCache) run(ctx context.Context, begun []takeoff) {
 }
 
 // read reads the database, once, when there is a place.
-func (c *countCache) read(ctx context.Context, begun []takeoff) ([]storage.CountShards, error) {
+func (c *countCache) read(ctx context.Context, begun []takeoff) (loaded []storage.CountShards, err error) {
+	defer caught(&err)
 	select {
 	case c.places <- struct{}{}:
 		defer func() { <-c.places }()
@@ -241,8 +242,8 @@ func (c *countCache) read(ctx context.Context, begun []takeoff) ([]storage.Count
 		return nil, context.Cause(ctx)
 	}
 	if len(begun) == 1 {
-		loaded, err := c.store.CountShards(ctx, begun[0].entry.video)
-		return []storage.CountShards{loaded}, err
+		one, err := c.store.CountShards(ctx, begun[0].entry.video)
+		return []storage.CountShards{one}, err
 	}
 	videos := make([]storage.VideoID, len(begun))
 	for i, t := range begun {

@@ -176,6 +176,17 @@ func TestALoadThatFailsFailsItsOwnIDs(t *testing.T) {
 	})
 }
 
+func TestALoadThatPanicsFailsItsCallersAlone(t *testing.T) {
+	t.Parallel()
+	inCache(t, func(t *testing.T, c cacheBundle) {
+		c.store.beforeCount = func(context.Context) error { panic("a row that cannot be") }
+		_, err := c.get(t.Context(), "v", c.defaultBound())
+		require.ErrorIs(t, err, errPanicked)
+		c.store.beforeCount = nil
+		c.mustGet(t, c.defaultBound())
+	})
+}
+
 func TestABatchEndsInTimeWithWhatIsThere(t *testing.T) {
 	t.Parallel()
 	inCache(t, func(t *testing.T, c cacheBundle) {

@@ -63,7 +63,7 @@ func unauthenticated(say string) error { return &unauthenticatedError{Say: say} 
 var (
 	// errLeaving means that a node is about to leave and has not begun the call.
 	errLeaving = errors.New("this node is leaving")
-	// errPanicked stands for a panic, which was logged where it was caught.
+	// errPanicked stands for a panic. One in a call was logged where it was caught.
 	errPanicked = errors.New("panicked")
 )
 

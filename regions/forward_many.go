@@ -49,7 +49,8 @@ func partition(m *routing.Map, user storage.UserID, videos []storage.VideoID) ma
 	return parts
 }
 
-func (r *router) readPart(ctx context.Context, m *routing.Map, user storage.UserID, p *part) ([]storage.Reading, error) {
+func (r *router) readPart(ctx context.Context, m *routing.Map, user storage.UserID, p *part) (readings []storage.Reading, err error) {
+	defer caught(&err)
 	way := r.wayBy(m, p.places[0].Video, user)
 	return read(ctx, way,
 		func() ([]storage.Reading, error) { return r.store.GetMany(ctx, user, p.places) },

@@ -330,6 +330,27 @@ func TestABatchOfReactionsWhoseOwnRegionFails(t *testing.T) {
 	}
 }
 
+// A panic on the way to another region's part is in a goroutine of its own.
+func TestABatchOfReactionsSurvivesAPanic(t *testing.T) {
+	t.Parallel()
+	w := startWorld(t)
+	w.front.store.beforeGet = func(context.Context) error { panic("a row that cannot be") }
+	w.requireFailed(t, "here", connect.CodeInternal, w.batch(t, w.videos...))
+	r := *w.front.router
+	r.peers = nil // so that this node reads for the others, too
+	for _, one := range r.getMany(t.Context(), "alice", w.ids()) {
+		require.ErrorIs(t, one.err, errPanicked)
+	}
+}
+
+func (w world) ids() []storage.VideoID {
+	ids := make([]storage.VideoID, len(w.videos))
+	for i, video := range w.videos {
+		ids[i] = storage.VideoID(video)
+	}
+	return ids
+}
+
 func (w world) anyIn(t *testing.T, region routing.Region) string {
 	t.Helper()
 	for _, video := range w.videos {

@@ -68,6 +68,14 @@ func recoverPanics(log *zap.Logger, m *metrics) connect.UnaryInterceptorFunc {
 	}
 }
 
+// caught turns a panic into an error, in goroutines which recoverPanics does not
+// watch: one query that goes wrong must not end the process. Defer it.
+func caught(err *error) {
+	if reason := recover(); reason != nil {
+		*err = fmt.Errorf("%w: %v\n%s", errPanicked, reason, debug.Stack())
+	}
+}
+
 // measure counts a call under its code, also when it panics.
 func measure(m *metrics) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
