@@ -241,7 +241,7 @@ func binaryForms() []badForm {
 	strange := protowire.AppendTag(nil, 1, protowire.BytesType)
 	return []badForm{
 		{name: "half a message", in: inBinary, spoil: func(_ scribe, f *form) { f.message = f.message[:len(f.message)-3] }, says: "message"},
-		{name: "a number where a text belongs", in: inBinary, spoil: replaced(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)), says: "field number 1"},
+		{name: "a number where a text belongs", in: inBinary, spoil: replaced(protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 7)), says: "field video_id (number 1) in another type"},
 		{name: "a video that is not UTF-8", in: inBinary, spoil: replaced(protowire.AppendBytes(strange, []byte("\xff"))), says: "message"},
 		{name: "rubbish", in: inBinary, spoil: replaced([]byte("\xff\xff\xff\xff")), says: "message"},
 		{name: "nothing", in: inBinary, spoil: replaced(nil), says: idRule},
