@@ -25,12 +25,14 @@ type adminService struct {
 // keeps who did so, also where it is not sure that it was done.
 func (s *adminService) SetVideoState(ctx context.Context, req *likewisev1.SetVideoStateRequest) (*likewisev1.SetVideoStateResponse, error) {
 	state, err := videoStateOf(req.GetState())
+	if err == nil {
+		err = unconditional(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	video := storage.VideoID(req.GetVideoId())
 	change, err := s.store.SetVideoState(ctx, video, state)
-	s.counts.renew(ctx, video)
 	who, _ := callerFrom(ctx)
 	log := s.log.With(
 		zap.String("video_id", string(video)),
@@ -40,6 +42,7 @@ func (s *adminService) SetVideoState(ctx context.Context, req *likewisev1.SetVid
 		log.Info("video state is unsettled")
 		return nil, err
 	}
+	s.counts.renew(ctx, video)
 	log.Info("video state was set", zap.Bool("changed", change.Changed), zap.Int64("generation", change.Generation))
 	return videoChangeToProto(change), nil
 }

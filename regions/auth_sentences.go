@@ -8,10 +8,10 @@ import (
 // What a caller without a good token is told: fixed sentences that name what to
 // change, and never repeat anything of the token.
 var (
-	errNoToken      = unauthenticated("no token: send the header 'Authorization: Bearer <token>'")
+	errNoToken      = unauthenticated("no token: send the header 'Authorization: Bearer TOKEN'")
 	errManyTokens   = unauthenticated("several Authorization headers: send one")
 	errLongToken    = unauthenticated(fmt.Sprintf("the token is longer than %d bytes: ask its issuer for a shorter one", maxToken))
-	errMalformed    = unauthenticated("the token cannot be read: send a signed JWT, as its issuer gave it, as 'Authorization: Bearer <token>'")
+	errMalformed    = unauthenticated("the token cannot be read: send a signed JWT, as its issuer gave it, as 'Authorization: Bearer TOKEN'")
 	errTwice        = unauthenticated("the token has a header field or a claim twice: its issuer must name each once")
 	errCritical     = unauthenticated("the token's header has the field 'crit', and this service understands no extension: ask its issuer for a token without")
 	errType         = unauthenticated("the token is not for calls: its header 'typ' must be JWT or at+jwt, or left out")

@@ -27,6 +27,7 @@ func (s *reactionService) BatchGetReactions(ctx context.Context, req *likewisev1
 		func(ctx context.Context, videos []storage.VideoID) []outcome[storage.State] {
 			return s.router.getMany(ctx, user, videos)
 		}, reactionOutcomeToProto)
+	answerPrivately(ctx)
 	return &likewisev1.BatchGetReactionsResponse{Outcomes: outcomes}, err
 }
 

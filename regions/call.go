@@ -133,7 +133,7 @@ func (c *call) refusedAs() connect.Code {
 	switch c.status {
 	case http.StatusNotImplemented, http.StatusNotFound:
 		return connect.CodeUnimplemented
-	case http.StatusInternalServerError:
+	case http.StatusInternalServerError, 0: // it panicked
 		return connect.CodeInternal
 	default: // a gRPC error has the status 200
 		return connect.CodeInvalidArgument

@@ -1,6 +1,7 @@
 package regions
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -85,6 +86,27 @@ func readJSON(data []byte, msg proto.Message) *fault {
 	}
 	if err := protojson.Unmarshal(data, msg); err != nil {
 		return faultInJSON(data, msg.ProtoReflect().Descriptor())
+	}
+	return numberForName(data, msg.ProtoReflect().Descriptor())
+}
+
+// numberForName refuses the number of an enum's value, which protobuf takes for
+// its name: whoever sends 1 for a like would take one back.
+func numberForName(data []byte, desc protoreflect.MessageDescriptor) *fault {
+	var members map[string]json.RawMessage
+	for i := range desc.Fields().Len() {
+		field := desc.Fields().Get(i)
+		if field.Kind() != protoreflect.EnumKind {
+			continue
+		}
+		if members == nil && json.Unmarshal(data, &members) != nil {
+			return nil // never: it was read before
+		}
+		for _, name := range []string{field.JSONName(), string(field.Name())} {
+			if raw := members[name]; len(raw) > 0 && raw[0] != '"' && raw[0] != 'n' {
+				return faultInValue(raw, field)
+			}
+		}
 	}
 	return nil
 }

@@ -24,11 +24,12 @@ const (
 
 var (
 	errTwoKeys = &invalidError{Field: "idempotency_key", Say: "differs from the header Idempotency-Key; send one of them"}
-	errBadKey  = &invalidError{Field: keyHeader, Say: "must be at most 128 printable ASCII characters, and be sent once"}
+	errBadKey  = &invalidError{Field: keyHeader, Say: "must be 1 to 128 printable ASCII characters, and be sent once"}
 
 	errTwoVersions  = &invalidError{Field: "expected_version", Say: "differs from the header If-Match or If-None-Match; send one of them"}
 	errBothMatch    = &invalidError{Field: matchHeader, Say: "and If-None-Match exclude each other; send one of them"}
 	errBadMatch     = &invalidError{Field: matchHeader, Say: `must be one version in double quotes, as the ETag of an answer has it: If-Match: "7"`}
+	errNoConditions = &invalidError{Field: matchHeader, Say: "and If-None-Match mean nothing here; leave them out"}
 	errBadNoneMatch = &invalidError{Field: noneMatchHeader, Say: `must be *, which means that there is no reaction yet; for a version send If-Match: "7"`}
 )
 
@@ -67,7 +68,7 @@ func keyFromHeader(header http.Header) (string, error) {
 	switch {
 	case len(values) == 0:
 		return "", nil
-	case len(values) > 1 || !validKey(values[0]):
+	case len(values) > 1 || values[0] == "" || !validKey(values[0]):
 		return "", errBadKey
 	default:
 		return values[0], nil
@@ -126,8 +127,26 @@ func versionOf(tags []string) (*int64, error) {
 	return &version, nil
 }
 
+// unconditional refuses conditions where none is heeded.
+func unconditional(ctx context.Context) error {
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	if ok && len(call.RequestHeader().Values(matchHeader))+len(call.RequestHeader().Values(noneMatchHeader)) > 0 {
+		return errNoConditions
+	}
+	return nil
+}
+
 // etag is a version as a strong validator.
 func etag(version int64) string { return fmt.Sprintf(`"%d"`, version) }
+
+// answerPrivately keeps caches from giving one user's answer to another, who
+// reads the same URL and may have the same ETag.
+func answerPrivately(ctx context.Context) {
+	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		call.ResponseHeader().Set("Cache-Control", "private, no-cache")
+		call.ResponseHeader().Add("Vary", "Authorization")
+	}
+}
 
 // answerETag puts the version into the headers of the answer.
 func answerETag(ctx context.Context, version int64) {

@@ -60,7 +60,7 @@ func conditions() map[string]condition {
 		"a key by field":         {asked: asked{key: "k1"}, key: "k1"},
 		"a key by header":        {header: http.Header{key: {"k1"}}, key: "k1"},
 		"a key by both":          {asked: asked{key: "k1"}, header: http.Header{key: {"k1"}}, key: "k1"},
-		"an empty key":           {header: http.Header{key: {""}}},
+		"an empty key":           {header: http.Header{key: {""}}, refused: []string{"Idempotency-Key"}},
 		"two keys that differ":   {asked: asked{key: "k1"}, header: http.Header{key: {"k2"}}, refused: []string{"idempotency_key", key}},
 		"two key headers":        {header: http.Header{key: {"k1", "k1"}}, refused: []string{key, "once"}},
 		"a key with a space":     {header: http.Header{key: {"k 1"}}, refused: []string{key, "printable ASCII"}},

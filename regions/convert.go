@@ -160,9 +160,10 @@ func videoChangeToProto(c storage.VideoChange) *likewisev1.SetVideoStateResponse
 
 // setToPeer never puts the key into a header: net/http takes the header
 // Idempotency-Key as leave to send a request again.
-func setToPeer(epoch int64, set storage.Set) *peerv1.SetRequest {
+func setToPeer(by routing.Topology, set storage.Set) *peerv1.SetRequest {
 	return &peerv1.SetRequest{
-		TopologyEpoch:   epoch,
+		TopologyEpoch:   by.Epoch,
+		TopologyHash:    by.Hash(),
 		UserId:          string(set.User),
 		VideoId:         string(set.Video),
 		Reaction:        reactionToProto(set.Desired),
@@ -261,8 +262,8 @@ func resultFromPeer(resp *peerv1.SetResponse) (storage.Result, error) {
 	return result, nil
 }
 
-func batchToPeer(epoch int64, user storage.UserID, places []storage.Place) *peerv1.BatchGetRequest {
-	req := &peerv1.BatchGetRequest{TopologyEpoch: epoch, UserId: string(user), VideoIds: make([]string, len(places))}
+func batchToPeer(by routing.Topology, user storage.UserID, places []storage.Place) *peerv1.BatchGetRequest {
+	req := &peerv1.BatchGetRequest{TopologyEpoch: by.Epoch, TopologyHash: by.Hash(), UserId: string(user), VideoIds: make([]string, len(places))}
 	for i, place := range places {
 		req.VideoIds[i] = string(place.Video)
 	}

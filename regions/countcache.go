@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -189,7 +190,8 @@ func (c *countCache) answer(how string, got snapshot) snapshot {
 func (c *countCache) shortfall(got snapshot, b bound, arrived time.Time) time.Duration {
 	lack := c.age(got, arrived) - b.maxAge
 	if !b.after.IsZero() && !got.asOf.After(b.after) {
-		lack = max(lack, b.after.Sub(got.asOf)+time.Microsecond)
+		behind := min(b.after.Sub(got.asOf), math.MaxInt64-time.Microsecond) // a token may name any time
+		lack = max(lack, behind+time.Microsecond)
 	}
 	if got.outdated() {
 		lack = max(lack, time.Microsecond)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -219,6 +220,18 @@ func TestBounds(t *testing.T) {
 			c.warmUp(t)
 			after(time.Microsecond)
 			require.EqualValues(t, 2, c.mustGet(t, bound{demanded: true}).likes)
+		})
+	})
+
+	t.Run("one that no database will meet is refused, however far it lies", func(t *testing.T) {
+		t.Parallel()
+		inCache(t, func(t *testing.T, c cacheBundle) {
+			c.warmUp(t)
+			for _, after := range []time.Time{time.UnixMicro(math.MaxInt64), time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC), databaseTime().Add(time.Hour)} {
+				_, err := c.get(t.Context(), "v", bound{maxAge: time.Second, after: after})
+				var stale *staleCountsError
+				require.ErrorAs(t, err, &stale)
+			}
 		})
 	})
 

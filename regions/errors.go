@@ -81,7 +81,7 @@ func mapErrors(log *zap.Logger) connect.UnaryInterceptorFunc {
 			}
 			public := toConnect(err)
 			if errors.Is(ctx.Err(), context.Canceled) {
-				public = toConnect(context.Canceled) // whatever it was, nobody hears it
+				public = toConnect(canceled(err))
 			}
 			log.Log(levelOf(public.Code()), "call failed",
 				zap.String("procedure", req.Spec().Procedure),
@@ -90,6 +90,18 @@ func mapErrors(log *zap.Logger) connect.UnaryInterceptorFunc {
 			return nil, public
 		}
 	}
+}
+
+// canceled is what a caller that went away would hear: over HTTP/1.1 one that
+// only stopped to send does. Of a write it keeps whether it may have happened.
+func canceled(err error) error {
+	if _, ok := errors.AsType[*nothingAppliedError](err); ok {
+		return &nothingAppliedError{context.Canceled}
+	}
+	if errors.Is(err, storage.ErrOutcomeUnknown) {
+		return err
+	}
+	return context.Canceled
 }
 
 // levelOf keeps what callers do wrong, and what they could cause at will, out of
@@ -167,7 +179,7 @@ func refusalToConnect(err error) *connect.Error {
 // HTTP client looks for it.
 func mismatchToConnect(current storage.State) *connect.Error {
 	err := public(connect.CodeFailedPrecondition,
-		"the reaction has another version; decide anew from the one in the details",
+		"the reaction has another version; decide anew from the one that comes with this error",
 		&likewisev1.VersionMismatch{Reaction: reactionToProto(current.Reaction), Version: current.Version})
 	err.Meta().Set(etagHeader, etag(current.Version))
 	return err

@@ -66,7 +66,7 @@ func (r *router) set(ctx context.Context, set storage.Set) (storage.Result, erro
 	way := r.way(set.Video, set.User)
 	var doubt, last error
 	for node, ok := way.next(); ok && ctx.Err() == nil; node, ok = way.next() {
-		result, err := r.setAt(ctx, node, way.epoch(), set)
+		result, err := r.setAt(ctx, node, way.topology(), set)
 		switch judge(err) {
 		case served:
 			return result, nil
@@ -93,7 +93,7 @@ func (r *router) set(ctx context.Context, set storage.Set) (storage.Result, erro
 	return storage.Result{}, nobody(ctx, last)
 }
 
-func (r *router) setAt(ctx context.Context, node routing.Node, epoch int64, set storage.Set) (storage.Result, error) {
+func (r *router) setAt(ctx context.Context, node routing.Node, by routing.Topology, set storage.Set) (storage.Result, error) {
 	if node.Name == r.node {
 		result, err := r.store.Set(ctx, set)
 		if err != nil && !errors.Is(err, storage.ErrOutcomeUnknown) {
@@ -101,7 +101,7 @@ func (r *router) setAt(ctx context.Context, node routing.Node, epoch int64, set 
 		}
 		return result, err
 	}
-	return r.peers.set(ctx, node, epoch, set)
+	return r.peers.set(ctx, node, by, set)
 }
 
 // get reads a reaction strongly, through a node of the serving region.
@@ -110,7 +110,7 @@ func (r *router) get(ctx context.Context, video storage.VideoID, user storage.Us
 	return read(ctx, way,
 		func() (storage.State, error) { return r.store.Get(ctx, slotOf(video, user), video, user) },
 		func(node routing.Node) (storage.State, error) {
-			return r.peers.get(ctx, node, way.epoch(), video, user)
+			return r.peers.get(ctx, node, way.topology(), video, user)
 		})
 }
 
@@ -187,7 +187,7 @@ func (r *router) wayBy(m *routing.Map, video storage.VideoID, user storage.UserI
 	return &way{router: r, slot: routing.SlotOf(string(video), string(user)), m: m}
 }
 
-func (w *way) epoch() int64 { return w.m.Topology().Epoch }
+func (w *way) topology() routing.Topology { return w.m.Topology() }
 
 // next returns the first node of the route that was not tried and is not
 // avoided. This node comes last if the route does not hold it: any node can

@@ -55,7 +55,7 @@ func (r *router) readPart(ctx context.Context, m *routing.Map, user storage.User
 	return read(ctx, way,
 		func() ([]storage.Reading, error) { return r.store.GetMany(ctx, user, p.places) },
 		func(node routing.Node) ([]storage.Reading, error) {
-			return r.peers.getMany(ctx, node, way.epoch(), user, p.places)
+			return r.peers.getMany(ctx, node, way.topology(), user, p.places)
 		})
 }
 

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
+	"go.uber.org/zap"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
@@ -23,10 +25,28 @@ type front struct {
 	pages    map[string]http.Handler // by path
 	rest     http.Handler            // all of /v1/
 	unknown  http.Handler
+
+	log     *zap.Logger
+	metrics *metrics
 }
 
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer f.breakOff(r)
 	f.handlerOf(r.URL.Path).ServeHTTP(w, r)
+}
+
+// breakOff ends a request whose handler panicked before the interceptors had it,
+// and says so: net/http would whisper.
+func (f *front) breakOff(r *http.Request) {
+	switch reason := recover(); reason {
+	case nil:
+		return
+	case http.ErrAbortHandler:
+	default:
+		f.metrics.panics.Inc()
+		f.log.Error("request panicked", zap.String("path", r.URL.Path), zap.Any("reason", reason), zap.ByteString("stack", debug.Stack()))
+	}
+	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http waits for it
 }
 
 func (f *front) handlerOf(path string) http.Handler {

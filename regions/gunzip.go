@@ -19,19 +19,19 @@ func withGzip() connect.HandlerOption {
 // compressed to.
 type gunzip struct {
 	reader gzip.Reader
-	broken bool // src did not begin as gzip does
+	broken error // why src could not be begun
 	left   int
 }
 
 func (g *gunzip) Reset(src io.Reader) error {
 	g.left = maxBody
-	g.broken = g.reader.Reset(src) != nil
+	g.broken = g.reader.Reset(src)
 	return nil
 }
 
 func (g *gunzip) Read(p []byte) (int, error) {
-	if g.broken {
-		return 0, notGzip()
+	if g.broken != nil {
+		return 0, gzipError(g.broken)
 	}
 	if len(p) > g.left+1 {
 		p = p[:g.left+1]
@@ -44,8 +44,16 @@ func (g *gunzip) Read(p []byte) (int, error) {
 		g.left -= n
 		return n, err
 	default:
-		return 0, notGzip()
+		return 0, gzipError(err)
 	}
+}
+
+// gzipError keeps what was wrong with the source itself.
+func gzipError(err error) *connect.Error {
+	if own, ok := errors.AsType[*connect.Error](err); ok {
+		return own
+	}
+	return notGzip()
 }
 
 // Close has nothing to release: the reader is used again.

@@ -27,8 +27,8 @@ func (s *Server) frontChain() connect.Option {
 		measure(s.metrics),
 		mapErrors(s.log),
 		refuseUnread(),
+		limitTime(s.cfg.Deadline, s.cfg.MaxDeadline), // before authenticate, which may wait for keys
 		authenticate(s.auth, s.cfg.accessTable()),
-		limitTime(s.cfg.Deadline, s.cfg.MaxDeadline),
 		validate.NewInterceptor(),
 	)
 }

@@ -151,10 +151,7 @@ func faultInValue(raw json.RawMessage, field protoreflect.FieldDescriptor) *faul
 
 func isEnum(raw json.RawMessage, enum protoreflect.EnumDescriptor) bool {
 	var name string
-	if json.Unmarshal(raw, &name) == nil {
-		return enum.Values().ByName(protoreflect.Name(name)) != nil
-	}
-	return protojson.Unmarshal(raw, &wrapperspb.Int32Value{}) == nil
+	return json.Unmarshal(raw, &name) == nil && enum.Values().ByName(protoreflect.Name(name)) != nil
 }
 
 // enumNames lists what may be said; the zero value stands for nothing said.

@@ -81,6 +81,8 @@ func (s *Server) frontHandler() (http.Handler, error) {
 		pages:    s.pages(),
 		rest:     rest,
 		unknown:  unknownPath(s.metrics, writer),
+		log:      s.log,
+		metrics:  s.metrics,
 	}, nil
 }
 

@@ -173,7 +173,7 @@ func (doc *openapiDocument) requireTold(t *testing.T, op openapiOperation, got a
 func sampleBodies() map[string]string {
 	return map[string]string{
 		"SetReaction":       `{"reaction":"LIKE","idempotencyKey":"k","expectedVersion":"0"}`,
-		"CastVote":          `{"contentId":"cat","action":"like","idempotencyKey":"k2","expectedVersion":"1"}`,
+		"CastVote":          `{"content_id":"cat","action":"like","idempotencyKey":"k2","expectedVersion":"1"}`,
 		"SetVideoState":     `{"state":"DISABLED"}`,
 		"BatchGetReactions": `{"videoIds":["cat","dog"]}`,
 		"BatchGetCounts":    `{"videoIds":["cat"],"maxStaleness":"1.5s","consistencyToken":""}`,

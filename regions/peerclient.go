@@ -127,9 +127,9 @@ func (c *peerClient) forget(m *routing.Map) {
 // set sends a write to another node, once. The error is a domain error, as if
 // the write had been tried here; a notSentError if it was surely not sent; or
 // ErrOutcomeUnknown.
-func (c *peerClient) set(ctx context.Context, node routing.Node, epoch int64, set storage.Set) (storage.Result, error) {
+func (c *peerClient) set(ctx context.Context, node routing.Node, by routing.Topology, set storage.Set) (storage.Result, error) {
 	resp, err := hop(ctx, c, "set", node, func(ctx context.Context) (*peerv1.SetResponse, error) {
-		return c.to(node).Set(ctx, setToPeer(epoch, set))
+		return c.to(node).Set(ctx, setToPeer(by, set))
 	})
 	if err != nil {
 		return storage.Result{}, err
@@ -141,9 +141,9 @@ func (c *peerClient) set(ctx context.Context, node routing.Node, epoch int64, se
 	return result, nil
 }
 
-func (c *peerClient) get(ctx context.Context, node routing.Node, epoch int64, video storage.VideoID, user storage.UserID) (storage.State, error) {
+func (c *peerClient) get(ctx context.Context, node routing.Node, by routing.Topology, video storage.VideoID, user storage.UserID) (storage.State, error) {
 	resp, err := hop(ctx, c, "get", node, func(ctx context.Context) (*peerv1.GetResponse, error) {
-		return c.to(node).Get(ctx, &peerv1.GetRequest{TopologyEpoch: epoch, UserId: string(user), VideoId: string(video)})
+		return c.to(node).Get(ctx, &peerv1.GetRequest{TopologyEpoch: by.Epoch, TopologyHash: by.Hash(), UserId: string(user), VideoId: string(video)})
 	})
 	if err != nil {
 		return storage.State{}, err
@@ -153,9 +153,9 @@ func (c *peerClient) get(ctx context.Context, node routing.Node, epoch int64, vi
 }
 
 // getMany reads reactions of one user, in the order of places.
-func (c *peerClient) getMany(ctx context.Context, node routing.Node, epoch int64, user storage.UserID, places []storage.Place) ([]storage.Reading, error) {
+func (c *peerClient) getMany(ctx context.Context, node routing.Node, by routing.Topology, user storage.UserID, places []storage.Place) ([]storage.Reading, error) {
 	resp, err := hop(ctx, c, "batch_get", node, func(ctx context.Context) (*peerv1.BatchGetResponse, error) {
-		return c.to(node).BatchGet(ctx, batchToPeer(epoch, user, places))
+		return c.to(node).BatchGet(ctx, batchToPeer(by, user, places))
 	})
 	if err != nil {
 		return nil, err

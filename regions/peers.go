@@ -22,7 +22,7 @@ type peerService struct {
 
 // Set commits for another node's caller, at this node.
 func (s *peerService) Set(ctx context.Context, req *peerv1.SetRequest) (*peerv1.SetResponse, error) {
-	if err := s.admit(req.GetTopologyEpoch()); err != nil {
+	if err := s.admit(req); err != nil {
 		return nil, err
 	}
 	set, err := setFromPeer(req)
@@ -39,7 +39,7 @@ func (s *peerService) Set(ctx context.Context, req *peerv1.SetRequest) (*peerv1.
 
 // Get reads for another node's caller, on the writer's database.
 func (s *peerService) Get(ctx context.Context, req *peerv1.GetRequest) (*peerv1.GetResponse, error) {
-	if err := s.admit(req.GetTopologyEpoch()); err != nil {
+	if err := s.admit(req); err != nil {
 		return nil, err
 	}
 	video, user, err := idsFromPeer(req)
@@ -55,7 +55,7 @@ func (s *peerService) Get(ctx context.Context, req *peerv1.GetRequest) (*peerv1.
 
 // BatchGet reads for another node's caller, on the writer's database.
 func (s *peerService) BatchGet(ctx context.Context, req *peerv1.BatchGetRequest) (*peerv1.BatchGetResponse, error) {
-	if err := s.admit(req.GetTopologyEpoch()); err != nil {
+	if err := s.admit(req); err != nil {
 		return nil, err
 	}
 	user, places, err := batchFromPeer(req)
@@ -75,12 +75,19 @@ func (s *peerService) Probe(context.Context, *peerv1.ProbeRequest) (*peerv1.Prob
 }
 
 // admit refuses, before anything was done, calls that another node should get.
-func (s *peerService) admit(callersEpoch int64) error {
+// A node that goes by another topology of the same epoch has another database.
+func (s *peerService) admit(caller interface {
+	GetTopologyEpoch() int64
+	GetTopologyHash() uint64
+},
+) error {
 	if s.leaving.Load() {
 		return errLeaving
 	}
-	if epoch := s.routes.Map().Topology().Epoch; epoch > callersEpoch {
-		return &staleMapError{Epoch: epoch}
+	own, epoch, hash := s.routes.Map().Topology(), caller.GetTopologyEpoch(), caller.GetTopologyHash()
+	stranger := epoch == own.Epoch && hash != 0 && hash != own.Hash()
+	if own.Epoch > epoch || stranger {
+		return &staleMapError{Epoch: own.Epoch}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	peerv1 "likewise/proto/likewise/peer/v1"
 	"likewise/proto/likewise/peer/v1/peerv1connect"
 	likewisev1 "likewise/proto/likewise/v1"
+	"likewise/routing"
 	"likewise/storage"
 )
 
@@ -90,6 +91,22 @@ func TestASingleNodeListensForNobody(t *testing.T) {
 	require.Empty(t, startNode(t, "n1").PeerAddr())
 }
 
+// Nodes that gossip across two databases may take each other for homes.
+func TestANodeWithAnotherDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	c := startCluster(t)
+	for _, n := range []*node{c.home, c.second} {
+		m := n.routes.Map()
+		n.routes.m.Store(routing.NewMap(m.Topology().From("another database"), m.Nodes()))
+	}
+	_, err := c.set(t, like("cat"))
+	require.NoError(t, err)
+	c.requireSets(t, 0, 0, 1)
+	_, err = c.front.as(t, c.user).GetReaction(t.Context(), &likewisev1.GetReactionRequest{VideoId: "cat"})
+	require.NoError(t, err)
+	require.Zero(t, c.home.store.gets.Load()+c.second.store.gets.Load())
+}
+
 func TestWhatANodeSendsIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	ca := newTestCA(t)
@@ -116,7 +133,7 @@ func TestConversionsBetweenNodes(t *testing.T) {
 	t.Parallel()
 	version := int64(0)
 	set := storage.Set{Slot: slotOf("cat", "alice"), Video: "cat", User: "alice", Desired: storage.None, ExpectedVersion: &version, IdempotencyKey: "k1"}
-	got, err := setFromPeer(setToPeer(1, set))
+	got, err := setFromPeer(setToPeer(topology(t, 1), set))
 	require.NoError(t, err)
 	require.Equal(t, set, got)
 

@@ -87,6 +87,7 @@ func (s *reactionService) GetReaction(ctx context.Context, req *likewisev1.GetRe
 		return nil, err
 	}
 	answerETag(ctx, state.Version)
+	answerPrivately(ctx)
 	return &likewisev1.GetReactionResponse{Reaction: reactionToProto(state.Reaction), Version: state.Version}, nil
 }
 

@@ -82,10 +82,10 @@ func TestInvalidVotesAndDeletionsWriteNothing(t *testing.T) {
 	n := startNode(t, "n1")
 	auth := map[string]string{"Authorization": "Bearer " + mint(t, "alice")}
 	for name, c := range map[string]struct{ procedure, body string }{
-		"a vote without action":    {likewisev1connect.ReactionServiceCastVoteProcedure, `{"contentId":"cat"}`},
-		"a vote in upper case":     {likewisev1connect.ReactionServiceCastVoteProcedure, `{"contentId":"cat","action":"LIKE"}`},
+		"a vote without action":    {likewisev1connect.ReactionServiceCastVoteProcedure, `{"content_id":"cat"}`},
+		"a vote in upper case":     {likewisev1connect.ReactionServiceCastVoteProcedure, `{"content_id":"cat","action":"LIKE"}`},
 		"a vote without content":   {likewisev1connect.ReactionServiceCastVoteProcedure, `{"action":"like"}`},
-		"a vote on a bad id":       {likewisev1connect.ReactionServiceCastVoteProcedure, `{"contentId":"a b","action":"like"}`},
+		"a vote on a bad id":       {likewisev1connect.ReactionServiceCastVoteProcedure, `{"content_id":"a b","action":"like"}`},
 		"a deletion without video": {likewisev1connect.ReactionServiceDeleteReactionProcedure, `{}`},
 		"a deletion of a bad id":   {likewisev1connect.ReactionServiceDeleteReactionProcedure, `{"videoId":"a/b"}`},
 		"a version below 0":        {likewisev1connect.ReactionServiceDeleteReactionProcedure, `{"videoId":"cat","expectedVersion":"-1"}`},

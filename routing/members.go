@@ -229,7 +229,7 @@ func (m *members) dissent() (agree, disagree votes, other Node) {
 	agree = agree.plus(m.self)
 	for _, n := range m.current() {
 		switch {
-		case n.Name == m.self.Name, !m.seen(n), n.TopologyEpoch != m.self.TopologyEpoch, n.TopologyHash == 0:
+		case identityOf(n) == identityOf(m.self), !m.seen(n), n.TopologyEpoch != m.self.TopologyEpoch, n.TopologyHash == 0:
 		case n.TopologyHash == m.self.TopologyHash:
 			agree = agree.plus(n)
 		default:

@@ -76,7 +76,7 @@ func (g *Gossip) missing(ctx context.Context, c cluster, failing map[string]bool
 	var missing []netip.AddrPort
 	for _, seed := range g.cfg.Seeds {
 		addrs, err := resolve(ctx, seed)
-		g.report(ctx, seed, err, failing)
+		g.reportLookUp(ctx, seed, err, failing)
 		for _, addr := range addrs {
 			if !live[addr] && !slices.Contains(own, addr) && !slices.Contains(missing, addr) {
 				missing = append(missing, addr)
@@ -86,7 +86,20 @@ func (g *Gossip) missing(ctx context.Context, c cluster, failing map[string]bool
 	return missing
 }
 
-// report logs that a seed begins or ceases to fail.
+// reportLookUp logs that the name of a seed begins or ceases to be unknown. It
+// says nothing of joining: an IP:port is always found.
+func (g *Gossip) reportLookUp(ctx context.Context, seed string, err error, failing map[string]bool) {
+	name := "the name in " + seed
+	if ctx.Err() != nil || (err != nil) == failing[name] {
+		return
+	}
+	failing[name] = err != nil
+	if err != nil {
+		g.log.Warn("seed not found; looking again until it is", zap.String("peer", seed), zap.Error(err))
+	}
+}
+
+// report logs that a seed begins or ceases to fail to be joined.
 func (g *Gossip) report(ctx context.Context, seed string, err error, failing map[string]bool) {
 	if ctx.Err() != nil || (err != nil) == failing[seed] {
 		return

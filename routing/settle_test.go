@@ -180,6 +180,18 @@ func TestANodeOfAnotherDatabaseEnds(t *testing.T) {
 	}
 }
 
+// Of two databases the incarnations say nothing of who was first.
+func TestANamesakeOfAnotherDatabaseEnds(t *testing.T) {
+	t.Parallel()
+	w := newWires()
+	n1 := start(t, w, spec{name: "node-1", incarnation: 31, state: Ready, settle: 100 * time.Millisecond})
+	n1.settles(t)
+	twin := start(t, w, spec{name: "node-1", incarnation: 1, state: Ready, initial: threeRegions(t, 1).From("another database"), seeds: []*node{n1}})
+	var other *OtherTopologyError
+	require.ErrorAs(t, twin.ends(t), &other)
+	n1.goesOn(t)
+}
+
 func TestOfYoungNodesTheFewGiveWay(t *testing.T) {
 	t.Parallel()
 	w := newWires()

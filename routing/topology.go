@@ -70,6 +70,10 @@ func (t Topology) From(origin string) Topology {
 	return t
 }
 
+// Hash tells the topology from others of the same epoch, as From says. It is not
+// 0.
+func (t Topology) Hash() uint64 { return t.hash }
+
 // runEnd returns the first slot after start whose region is another.
 func runEnd(regions *[Slots]Region, start int) int {
 	end := start + 1

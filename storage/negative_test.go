@@ -31,7 +31,7 @@ func TestNegativeControls(t *testing.T) {
 		"no look-up: a write that was applied is refused":                        {[]storage.Guard{storage.LookUp()}, ambiguous(pgproxy.DropCommitReplyAfter()), 1},
 		"a look-up without the lock: a late commit is taken for one that failed": {[]storage.Guard{storage.LookUpUnderLock()}, ambiguous(late), 1},
 		"no limits on sessions: a node that vanished holds its slots":            {[]storage.Guard{storage.SessionLimits()}, vanishing, 1},
-		"no barrier: a write commits that saw the video active":                  {[]storage.Guard{storage.VideoBarrier()}, barrier(late), 1},
+		"no barrier: a write commits that saw the video active":                  {[]storage.Guard{storage.VideoBarrier()}, barrier(late), 3},
 		"heads are not counted: an answer comes from a slot that is not there":   {[]storage.Guard{storage.ExactHeads()}, missingHead, 1},
 	}
 	for name, c := range controls {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Get reads one reaction strongly: it is never older than the last acknowledged
@@ -176,7 +177,8 @@ func unavailable(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if classify(err, beforeCommit) == broken {
+	_, refused := errors.AsType[*pgconn.ConnectError](err) // whatever the server says to whom it does not let in
+	if !refused && classify(err, beforeCommit) == broken {
 		return err
 	}
 	return &UnavailableError{RetryAfter: retryAfter, Cause: err}

@@ -36,10 +36,19 @@ const barrierSlots = 16
 // committed first, and then every slot's head is taken once and released, so
 // that each transaction which had read the old state has ended.
 //
-// It is tried again until ctx ends, which then is an UnsettledError. After a
-// repeat inside, Previous and Changed are those of the last attempt.
+// It is tried again until ctx ends, which then is an UnsettledError, or an
+// UnavailableError if the database was never reached. After a repeat inside,
+// Previous and Changed are those of the last attempt.
 func (s *Store) SetVideoState(ctx context.Context, video VideoID, state VideoState) (VideoChange, error) {
-	change, err := persist(ctx, func() (VideoChange, error) { return s.setVideoState(ctx, video, state) })
+	reached := false
+	change, err := persist(ctx, func() (VideoChange, error) {
+		change, err := s.setVideoState(ctx, video, state)
+		reached = reached || !notReached(err)
+		return change, err
+	})
+	if err != nil && !reached {
+		return VideoChange{}, fmt.Errorf("set the state of %q: %w", video, &UnavailableError{RetryAfter: retryAfter, Cause: err})
+	}
 	if err == nil && guardVideoBarrier {
 		err = s.barrier(ctx)
 	}
@@ -111,10 +120,21 @@ func (s *Store) sendAlone(ctx context.Context, batch *pgx.Batch) error {
 	defer cancel()
 	conn, err := s.writes.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("acquire connection: %w", err)
+		return &notReachedError{err}
 	}
 	defer release(ctx, conn)
 	return conn.SendBatch(ctx, batch).Close()
+}
+
+// notReachedError means that there was no connection to send anything on.
+type notReachedError struct{ cause error }
+
+func (e *notReachedError) Error() string { return fmt.Sprintf("acquire connection: %v", e.cause) }
+func (e *notReachedError) Unwrap() error { return e.cause }
+
+func notReached(err error) bool {
+	_, is := errors.AsType[*notReachedError](err)
+	return is
 }
 
 // persist repeats what is harmless to repeat, until ctx ends or an error says
@@ -124,7 +144,8 @@ func persist[T any](ctx context.Context, do func() (T, error)) (T, error) {
 	wait.InitialInterval, wait.MaxInterval = backoffBase, backoffMax
 	return backoff.Retry(ctx, func() (T, error) {
 		done, err := do()
-		if err != nil && ctx.Err() == nil && (errors.Is(err, ErrStaleMap) || classify(err, commitSent) == broken) {
+		hopeless := errors.Is(err, ErrStaleMap) || !notReached(err) && classify(err, commitSent) == broken
+		if err != nil && ctx.Err() == nil && hopeless {
 			return done, backoff.Permanent(err)
 		}
 		return done, err

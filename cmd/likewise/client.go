@@ -99,6 +99,8 @@ func (f serverFlags) url() (string, error) {
 // token returns the bearer token to send.
 func (u userFlags) token(server serverFlags) (string, error) {
 	switch {
+	case u.Token != "" && u.As != "":
+		return "", usage(disagreef([]string{"as", "token"}, "exclude each other: a token says itself who speaks"))
 	case u.Token != "":
 		return u.Token, nil
 	case server.Addr != "":

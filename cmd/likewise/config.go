@@ -31,11 +31,15 @@ func readConfig(path string) (*configFile, error) {
 	if err != nil {
 		return nil, wrongf(configName, "%w: name a YAML file that this user can read", err)
 	}
-	var document yaml.Node
-	if err := yaml.NewDecoder(bytes.NewReader(raw)).Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+	var document, second yaml.Node
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	if err := decoder.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
 		return nil, wrongf(configName, "%s is not YAML: %w", path, err)
 	}
 	file := &configFile{path: path}
+	if decoder.Decode(&second) == nil {
+		return nil, wrongf(configName, "%s: a second document begins: put all values into one", file.at(&second))
+	}
 	if len(document.Content) == 0 {
 		return file, nil
 	}

@@ -53,7 +53,8 @@ const defaultRate = 200
 // check implements checker.
 func (c *demoCmd) check() error {
 	_, err := checkRegions(c.Regions)
-	errs := []error{err,
+	errs := []error{
+		err,
 		demoRange("nodes", c.Nodes, 1, 100),
 		demoRange("port", c.Port, 0, 65535),
 		demoRange("clients", c.Clients, 0, 10_000),

@@ -13,7 +13,7 @@ func main() {
 	// A write to an output that nobody reads is an error and not the end: what was
 	// started must be stopped.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM) //nolint:forbidigo // the root
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) //nolint:forbidigo // the root
 	// The first signal asks; after it signals have their usual effect again, so
 	// that the second one ends the process at once.
 	context.AfterFunc(ctx, stop)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -54,14 +55,14 @@ func newNode(ctx context.Context, flags serveCmd, files keyFiles, log *zap.Logge
 	if n.store, err = storage.Open(ctx, n.storageConfig()); err != nil {
 		return nil, err
 	}
+	if err := n.listen(ctx); err != nil { // before anything is written
+		return nil, err
+	}
 	topology, err := n.topology(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if err := n.store.CheckRights(ctx); err != nil {
-		return nil, err
-	}
-	if err := n.listen(ctx); err != nil {
 		return nil, err
 	}
 	if n.gossip, err = n.newGossip(ctx, topology); err != nil {
@@ -342,5 +343,8 @@ func newLogger(w io.Writer, format, level string) *zap.Logger {
 	if err != nil {
 		enabled = zapcore.InfoLevel
 	}
-	return zap.New(zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), enabled))
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), enabled)
+	// Callers can make lines at will: of each message a hundred in a second, and
+	// then one in a hundred.
+	return zap.New(zapcore.NewSamplerWithOptions(core, time.Second, 100, 100))
 }

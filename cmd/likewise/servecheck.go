@@ -26,11 +26,17 @@ func (c *serveCmd) check() error {
 
 func (c *serveCmd) checkSelf() error {
 	var errs []error
-	if err := routing.Region(c.Region).Validate(); c.Region != "" && err != nil {
+	if err := routing.Region(c.Region).Validate(); err != nil {
 		errs = append(errs, wrongf("region", "%w", err))
 	}
 	if err := (routing.Node{Name: c.Name, Region: "any", Incarnation: 1}).Validate(); err != nil {
 		errs = append(errs, wrongf("name", "%w", err))
+	}
+	if c.Listen == "" { // as of a variable that is set and empty
+		errs = append(errs, wrongf("listen", "is empty: want host:port, such as 127.0.0.1:8080, or leave it out"))
+	}
+	if c.DatabaseURL == "" {
+		errs = append(errs, wrongf("database-url", "is empty: want postgres://user:password@host:port/database"))
 	}
 	return gather(append(errs, checkListen("listen", c.Listen), checkDatabase("database-url", c.DatabaseURL))...)
 }

@@ -73,7 +73,7 @@ func changes() []change {
 }
 
 // rightFlags are those of a node alone, or of one among others.
-func rightFlags(alone bool) *serveCmd {
+func rightFlags(alone bool) *serveCmd { //nolint:revive // drawn, or one of a table
 	c := &serveCmd{Region: "eu", Name: "eu-1", Listen: "127.0.0.1:0", DatabaseURL: "postgres://x/y", JWTSecret: "abcdef0123456789abcdef0123456789"}
 	if !alone {
 		c.GossipListen, c.GossipKey, c.PeerListen = "127.0.0.1:0", gossipKey, "127.0.0.1:0"

@@ -194,7 +194,8 @@ func TestABadDatabaseIsSaidInOneLine(t *testing.T) {
 		t.Parallel()
 		file := b.write(t, "likewise.yaml", "# by file\ndatabase-url: "+wrongPassword+"\n")
 		badStart{
-			[]string{"migrate", "--config", file, "--regions", "eu"}, statusCannot,
+			[]string{"migrate", "--config", file, "--regions", "eu"},
+			statusCannot,
 			[]string{"--database-url: ", "correct user and password", "(from " + file + ":2)"},
 		}.check(t)
 	})

@@ -80,9 +80,10 @@ func TestANodeSpeaksTLSAndTrustsAKeySet(t *testing.T) {
 	defer stop()
 	var log logBuffer
 	ended := make(chan int, 1)
+	database := b.database(t, "tls_alone", "")
 	go func() {
 		ended <- run(ctx, []string{
-			"serve", "--region", "eu", "--name", "eu-1", "--listen", "127.0.0.1:0", "--database-url", b.database(t, "tls_alone", ""),
+			"serve", "--region", "eu", "--name", "eu-1", "--listen", "127.0.0.1:0", "--database-url", database,
 			"--tls-cert", cert, "--tls-key", key, "--cors-origins", "https://www.example.com",
 			"--jwks-file", login.file, "--jwt-issuer", "https://login.example", "--jwt-audience", "likewise,other",
 		}, streams{out: io.Discard, err: &log})

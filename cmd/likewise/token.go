@@ -75,6 +75,10 @@ func (c *tokenCmd) checkClaims() error {
 		errs = append(errs, refused("user", err))
 	}
 	for _, scope := range c.Scope {
+		if scope != regions.ScopeAdmin && scope != regions.ScopeService {
+			errs = append(errs, wrongf("scope", "no node knows %q: want %s or %s", scope, regions.ScopeAdmin, regions.ScopeService))
+			continue
+		}
 		_, err := regions.MintToken([]byte(devSecret), regions.Claims{Scopes: []string{scope}}, c.TTL)
 		errs = append(errs, refused("scope", err))
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -85,15 +84,14 @@ func (c *verifyCmd) target() ([]audit.Door, string, error) {
 		doors, err := doorsAt(c.Addr)
 		return doors, c.DatabaseURL, err
 	}
+	if c.DatabaseURL != "" || len(c.Addr) > 0 { // the other one would be the demo's, and that of another service
+		return nil, "", usage(disagreef([]string{"addr", "database-url"}, "need each other: give the nodes and their database, or neither for the running demo"))
+	}
 	state, err := demo.ReadState()
 	if err != nil {
 		return nil, "", fmt.Errorf("%w; without a demo, verify needs both --addr and --database-url", err)
 	}
-	doors, err := doorsAt(c.Addr)
-	if len(doors) == 0 {
-		doors = state.Doors()
-	}
-	return doors, cmp.Or(c.DatabaseURL, state.DatabaseURL), err
+	return state.Doors(), state.DatabaseURL, nil
 }
 
 func doorsAt(addrs []string) ([]audit.Door, error) {

@@ -480,7 +480,7 @@ func (x *DeleteReactionResponse) GetCountsIncludeChange() bool {
 type CastVoteRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is voted on: the same as a video_id.
-	ContentId string `protobuf:"bytes,1,opt,name=content_id,json=contentId,proto3" json:"content_id,omitempty"`
+	ContentId string `protobuf:"bytes,1,opt,name=content_id,proto3" json:"content_id,omitempty"`
 	// The state to reach: like, dislike or none.
 	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
 	// As in SetReactionRequest.
@@ -1726,12 +1726,13 @@ const file_likewise_v1_reaction_proto_rawDesc = "" +
 	"\achanged\x18\x04 \x01(\bR\achanged\x12+\n" +
 	"\x11consistency_token\x18\x05 \x01(\tR\x10consistencyToken\x12+\n" +
 	"\x06counts\x18\x06 \x01(\v2\x13.likewise.v1.CountsR\x06counts\x122\n" +
-	"\x15counts_include_change\x18\a \x01(\bR\x13countsIncludeChange\"\x91\x04\n" +
-	"\x0fCastVoteRequest\x12\xa8\x01\n" +
+	"\x15counts_include_change\x18\a \x01(\bR\x13countsIncludeChange\"\x92\x04\n" +
+	"\x0fCastVoteRequest\x12\xa9\x01\n" +
 	"\n" +
 	"content_id\x18\x01 \x01(\tB\x88\x01\xbaH\x84\x01\xba\x01\x80\x01\n" +
 	"\n" +
-	"content_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\tcontentId\x12j\n" +
+	"content_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\n" +
+	"content_id\x12j\n" +
 	"\x06action\x18\x02 \x01(\tBR\xbaHO\xba\x01L\n" +
 	"\x06action\x12\x1dmust be like, dislike or none\x1a#this in ['like', 'dislike', 'none']R\x06action\x12\x98\x01\n" +
 	"\x0fidempotency_key\x18\x03 \x01(\tBo\xbaHl\xba\x01i\n" +

@@ -37,8 +37,12 @@ type SetRequest struct {
 	Reaction        v1.Reaction `protobuf:"varint,4,opt,name=reaction,proto3,enum=likewise.v1.Reaction" json:"reaction,omitempty"`
 	IdempotencyKey  string      `protobuf:"bytes,5,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	ExpectedVersion *int64      `protobuf:"varint,6,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Tells the caller's topology from others of its epoch. A node with another
+	// one uses another database, and answers as if it knew a higher epoch. 0: the
+	// caller does not say.
+	TopologyHash  uint64 `protobuf:"fixed64,7,opt,name=topology_hash,json=topologyHash,proto3" json:"topology_hash,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetRequest) Reset() {
@@ -109,6 +113,13 @@ func (x *SetRequest) GetIdempotencyKey() string {
 func (x *SetRequest) GetExpectedVersion() int64 {
 	if x != nil && x.ExpectedVersion != nil {
 		return *x.ExpectedVersion
+	}
+	return 0
+}
+
+func (x *SetRequest) GetTopologyHash() uint64 {
+	if x != nil {
+		return x.TopologyHash
 	}
 	return 0
 }
@@ -277,6 +288,8 @@ type GetRequest struct {
 	TopologyEpoch int64                  `protobuf:"varint,1,opt,name=topology_epoch,json=topologyEpoch,proto3" json:"topology_epoch,omitempty"`
 	UserId        string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	VideoId       string                 `protobuf:"bytes,3,opt,name=video_id,json=videoId,proto3" json:"video_id,omitempty"`
+	// As in SetRequest.
+	TopologyHash  uint64 `protobuf:"fixed64,4,opt,name=topology_hash,json=topologyHash,proto3" json:"topology_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -330,6 +343,13 @@ func (x *GetRequest) GetVideoId() string {
 		return x.VideoId
 	}
 	return ""
+}
+
+func (x *GetRequest) GetTopologyHash() uint64 {
+	if x != nil {
+		return x.TopologyHash
+	}
+	return 0
 }
 
 // GetResponse is one reaction.
@@ -391,6 +411,8 @@ type BatchGetRequest struct {
 	TopologyEpoch int64                  `protobuf:"varint,1,opt,name=topology_epoch,json=topologyEpoch,proto3" json:"topology_epoch,omitempty"`
 	UserId        string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
 	VideoIds      []string               `protobuf:"bytes,3,rep,name=video_ids,json=videoIds,proto3" json:"video_ids,omitempty"`
+	// As in SetRequest.
+	TopologyHash  uint64 `protobuf:"fixed64,4,opt,name=topology_hash,json=topologyHash,proto3" json:"topology_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,6 +466,13 @@ func (x *BatchGetRequest) GetVideoIds() []string {
 		return x.VideoIds
 	}
 	return nil
+}
+
+func (x *BatchGetRequest) GetTopologyHash() uint64 {
+	if x != nil {
+		return x.TopologyHash
+	}
+	return 0
 }
 
 // BatchGetResponse holds one reading for each id, in the order of the request.
@@ -730,7 +759,7 @@ var File_likewise_peer_v1_peer_proto protoreflect.FileDescriptor
 
 const file_likewise_peer_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1blikewise/peer/v1/peer.proto\x12\x10likewise.peer.v1\x1a\x1alikewise/v1/reaction.proto\"\x88\x02\n" +
+	"\x1blikewise/peer/v1/peer.proto\x12\x10likewise.peer.v1\x1a\x1alikewise/v1/reaction.proto\"\xad\x02\n" +
 	"\n" +
 	"SetRequest\x12%\n" +
 	"\x0etopology_epoch\x18\x01 \x01(\x03R\rtopologyEpoch\x12\x17\n" +
@@ -738,7 +767,8 @@ const file_likewise_peer_v1_peer_proto_rawDesc = "" +
 	"\bvideo_id\x18\x03 \x01(\tR\avideoId\x121\n" +
 	"\breaction\x18\x04 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12'\n" +
 	"\x0fidempotency_key\x18\x05 \x01(\tR\x0eidempotencyKey\x12.\n" +
-	"\x10expected_version\x18\x06 \x01(\x03H\x00R\x0fexpectedVersion\x88\x01\x01B\x13\n" +
+	"\x10expected_version\x18\x06 \x01(\x03H\x00R\x0fexpectedVersion\x88\x01\x01\x12#\n" +
+	"\rtopology_hash\x18\a \x01(\x06R\ftopologyHashB\x13\n" +
 	"\x11_expected_version\"\xad\x02\n" +
 	"\vSetResponse\x121\n" +
 	"\breaction\x18\x01 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12\x18\n" +
@@ -751,19 +781,21 @@ const file_likewise_peer_v1_peer_proto_rawDesc = "" +
 	"\fcounter_slot\x18\x01 \x01(\x03R\vcounterSlot\x12\x14\n" +
 	"\x05likes\x18\x02 \x01(\x03R\x05likes\x12\x1a\n" +
 	"\bdislikes\x18\x03 \x01(\x03R\bdislikes\x12\x10\n" +
-	"\x03rev\x18\x04 \x01(\x03R\x03rev\"g\n" +
+	"\x03rev\x18\x04 \x01(\x03R\x03rev\"\x8c\x01\n" +
 	"\n" +
 	"GetRequest\x12%\n" +
 	"\x0etopology_epoch\x18\x01 \x01(\x03R\rtopologyEpoch\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x19\n" +
-	"\bvideo_id\x18\x03 \x01(\tR\avideoId\"Z\n" +
+	"\bvideo_id\x18\x03 \x01(\tR\avideoId\x12#\n" +
+	"\rtopology_hash\x18\x04 \x01(\x06R\ftopologyHash\"Z\n" +
 	"\vGetResponse\x121\n" +
 	"\breaction\x18\x01 \x01(\x0e2\x15.likewise.v1.ReactionR\breaction\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\x03R\aversion\"n\n" +
+	"\aversion\x18\x02 \x01(\x03R\aversion\"\x93\x01\n" +
 	"\x0fBatchGetRequest\x12%\n" +
 	"\x0etopology_epoch\x18\x01 \x01(\x03R\rtopologyEpoch\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x1b\n" +
-	"\tvideo_ids\x18\x03 \x03(\tR\bvideoIds\"I\n" +
+	"\tvideo_ids\x18\x03 \x03(\tR\bvideoIds\x12#\n" +
+	"\rtopology_hash\x18\x04 \x01(\x06R\ftopologyHash\"I\n" +
 	"\x10BatchGetResponse\x125\n" +
 	"\breadings\x18\x01 \x03(\v2\x19.likewise.peer.v1.ReadingR\breadings\"{\n" +
 	"\aReading\x121\n" +
