@@ -297,7 +297,7 @@ func TestAConfigurationThatIsWrongIsRefused(t *testing.T) {
 		"a file in the file":          {"config: x\n", ":1: config is not a flag"},
 		"a key that stands twice":     {"region: eu\nregion: us\n", ":2: region stands in line 1 already"},
 		"no YAML":                     {"region: [\n", "is not YAML"},
-		"two documents":               {"region: eu\n---\nregion: us\n", ":3: a second document begins"},
+		"two documents":               {"region: eu\n---\nregion: us\n", ":2: a second document begins"},
 		"an empty region":             {"region: \"\"\n", "--region: "},
 		"no mapping":                  {"region\n", "want lines such as"},
 		"a list in a list":            {"cors-origins: [[a]]\n", "--cors-origins: in the list: want one value (from"},
