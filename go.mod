@@ -35,7 +35,7 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261104224025-d1e00e9f33ab // the form in which vanguard writes errors
 	google.golang.org/grpc v1.85.0 // tests: a gRPC client that is not ours
 	google.golang.org/protobuf v1.36.12 // the wire format, and the generated code
-	gopkg.in/yaml.v3 v3.0.1 // reports keys of the YAML file that are no flag
+	gopkg.in/yaml.v3 v3.0.1 // reads the file of flags, and knows the line of each
 	pgregory.net/rapid v1.3.0 // tests: laws as properties, with shrinking
 )
 

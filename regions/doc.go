@@ -7,7 +7,8 @@
 //	server.go        two listeners: one for users, one for other nodes
 //	front.go         path → RPC, REST or page; CORS is around it
 //	rpc.go, rest.go  what can be refused without knowing the caller
-//	interceptors.go  recover, metrics, mapErrors, auth, deadline, validate
+//	codec.go         strict JSON and protobuf; what cannot be read is refused below
+//	interceptors.go  recover, metrics, mapErrors, deadline, auth, validate
 //	reactions.go     proto to domain; counts are loaded beside the write
 //	forward.go       slot → route; this node, or one hop to another
 //	peers.go         where that hop arrives: served there, never forwarded again
@@ -31,7 +32,8 @@
 // under the caller's idempotency key; otherwise the caller hears "outcome
 // unknown", and never "nothing happened" (guards.go).
 //
-// The user is always the one whom the verified bearer token names. Calls between
+// The user is always the one whom the verified bearer token names, and policy.go
+// says in one table who may call what. Calls between
 // nodes carry the user they act for, and therefore run on a listener of their
 // own, with mutual TLS.
 //

@@ -25,7 +25,7 @@ type serveCmd struct {
 	JWTSecret     string        `name:"jwt-secret" placeholder:"SECRET" group:"auth" help:"Secret of bearer tokens by HS256, at least 32 bytes. Better given in the environment than on the command line, where every user of the machine reads it."`
 	JWKSFile      string        `name:"jwks-file" placeholder:"FILE" type:"path" group:"auth" help:"File with a JSON Web Key Set: public keys of bearer tokens. It may be replaced at any time."`
 	JWKSURL       string        `name:"jwks-url" placeholder:"URL" group:"auth" help:"Where a JSON Web Key Set is fetched, by https://."`
-	JWKSRefresh   time.Duration `name:"jwks-refresh" default:"5m" group:"auth" help:"Time between two fetches of --jwks-url, and so how long a key that was withdrawn still counts. A token with an unknown key causes one at once. 0 takes the default, ${default}."`
+	JWKSRefresh   time.Duration `name:"jwks-refresh" default:"5m" group:"auth" help:"Time between two fetches of --jwks-url, and so how long a key that was withdrawn still counts. A token with an unknown key causes one, at most every 10s. 0 takes the default, ${default}."`
 	JWTIssuer     string        `name:"jwt-issuer" placeholder:"ISS" group:"auth" help:"The claim iss that every token must carry. Default: any."`
 	JWTAudience   []string      `name:"jwt-audience" placeholder:"AUD" group:"auth" help:"Names of this service, one of which must be in the claim aud of every token. Default: any, so that tokens made for other services count as well."`
 	JWTAlgorithms []string      `name:"jwt-algorithms" placeholder:"ALG" group:"auth" help:"How tokens may be signed: HS256 with --jwt-secret; RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA with a key set. Default: HS256 with the one, RS256, ES256 and EdDSA with the other."`
@@ -79,7 +79,7 @@ As one of several:
 
 Bearer tokens are JWTs: the claim sub names the user, and the claim scope may hold likewise:admin or likewise:service. At least one of --jwt-secret, --jwks-file and --jwks-url says whose count.
 
-A node that cannot start says why in one line, and logs nothing. Otherwise it logs one line "serving" with its addresses. SIGTERM or SIGINT makes it leave the map, finish what it has and end; a second one ends it at once.`
+A node that cannot start says why in one line, and logs nothing. Otherwise it logs a line "serving" with its addresses. Among others it may still have to end in its first seconds, if its name is taken, its gossip key is another one, or the others use another database: then that line comes last. SIGTERM, SIGINT or SIGHUP makes it leave the map, finish what it has and end; a second one ends it at once.`
 }
 
 const (

@@ -1606,7 +1606,7 @@ func (*OutcomeUnknown) Descriptor() ([]byte, []int) {
 	return file_likewise_v1_reaction_proto_rawDescGZIP(), []int{22}
 }
 
-// NothingChanged is the detail of errors of SetReaction that have no other, where
+// NothingChanged is the detail of errors of writes that have no other, where
 // it is certain that the write changed nothing.
 type NothingChanged struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
