@@ -35,7 +35,7 @@ type tokenCmd struct {
 	Issuer    string        `name:"jwt-issuer" placeholder:"ISS" help:"The claim iss, where the server asks for one."`
 	Audience  []string      `name:"jwt-audience" placeholder:"AUD" help:"The claim aud, where the server asks for one."`
 	TTL       time.Duration `default:"24h" help:"How long it is valid, as a duration such as 30m. Default ${default}."`
-	JWTSecret string        `name:"jwt-secret" hidden:"" help:"Refused: see below."`
+	JWTSecret string        `name:"jwt-secret" env:"-" hidden:"" help:"Refused: see below."`
 	DevSecret bool          `help:"The server runs with --dev-secret. Not needed while a demo runs."`
 	JSON      bool          `name:"json" help:"Print JSON: the token, what it says, and when it ends."`
 }
