@@ -259,6 +259,25 @@ func TestSlowBodies(t *testing.T) {
 	require.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, "over HTTP/2")
 }
 
+// A caller who does not read its answers does not hold the line either.
+func TestCallersWhoDoNotRead(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, "n1", func(cfg *Config, _ *Deps) { cfg.Deadline, cfg.MaxDeadline = 50*time.Millisecond, 100*time.Millisecond })
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", n.FrontAddr())
+	require.NoError(t, err)
+	defer conn.Close()
+	buffer, ok := conn.(*net.TCPConn)
+	require.True(t, ok)
+	require.NoError(t, buffer.SetReadBuffer(4<<10))
+	const asked = 400
+	_, err = io.WriteString(conn, strings.Repeat("GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n", asked))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { // the server has hung up: a write meets a reset
+		_, err := io.WriteString(conn, "\r\n")
+		return err != nil
+	}, time.Minute, 100*time.Millisecond)
+}
+
 func TestUnknownPathsAnswerInTheCallersProtocol(t *testing.T) {
 	t.Parallel()
 	n := startNode(t, "n1")

@@ -148,6 +148,7 @@ func (s *Server) untilLeft(handler http.Handler) http.Handler {
 			case <-ctx.Done():
 			}
 		})
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // a stream has no end of its own
 		handler.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
@@ -193,7 +194,9 @@ func (s *Server) httpServer(handler http.Handler) *http.Server {
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		// No call may last longer than MaxDeadline, so none is cut off by this.
-		ReadTimeout:    s.cfg.MaxDeadline + headerTimeout,
+		ReadTimeout: s.cfg.MaxDeadline + headerTimeout,
+		// From the header on: for the body, the call, and a caller who reads slowly.
+		WriteTimeout:   2 * (s.cfg.MaxDeadline + headerTimeout),
 		IdleTimeout:    2 * time.Minute,
 		MaxHeaderBytes: maxHeader,
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
