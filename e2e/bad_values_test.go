@@ -29,7 +29,7 @@ type badCall struct {
 const (
 	idRule    = "must be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |"
 	keyRule   = "must be at most 128 printable ASCII characters"
-	setRule   = "must be LIKE, DISLIKE or NONE"
+	setRule   = "must be NONE, LIKE or DISLIKE"
 	batchRule = "must hold 1 to 100 ids"
 	someVideo = "cat"
 	longID    = 60_000 // bytes: within the limit of a request, far over that of an id

@@ -123,7 +123,7 @@ func stepsOfStates() []step {
 		{says: "delete the vote", request: deleting(), told: "NONE, was LIKE, at first+4, changed; 0:0"},
 		{says: "vote against it", request: voting("dislike"), told: "DISLIKE, was NONE, at first+5, changed; 0:1"},
 		{says: "take the vote back", request: voting("none"), told: "NONE, was DISLIKE, at first+6, changed; 0:0"},
-		{says: "say nothing definite", request: setting(0), told: "invalid_argument: reaction: must be LIKE, DISLIKE or NONE"},
+		{says: "say nothing definite", request: setting(0), told: "invalid_argument: reaction: must be NONE, LIKE or DISLIKE"},
 		{
 			says: "like without a token", by: stranger, request: setting(like),
 			told: "unauthenticated: Authorization: Bearer",

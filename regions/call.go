@@ -20,7 +20,9 @@ import (
 type call struct {
 	http.ResponseWriter
 	body io.ReadCloser
-	left int // bytes that the body may still have
+
+	procedure string // what is called, as metrics name it
+	left      int    // bytes that the body may still have
 
 	reached bool         // the interceptors have the call, and count it
 	status  int          // of the answer; 0: none was begun
@@ -31,8 +33,8 @@ type call struct {
 // maxEnvelope is what gRPC puts before a message, in bytes.
 const maxEnvelope = 5
 
-func newCall(w http.ResponseWriter, r *http.Request) *call {
-	return &call{ResponseWriter: w, body: r.Body, left: maxBody + maxEnvelope}
+func newCall(w http.ResponseWriter, r *http.Request, procedure string) *call {
+	return &call{ResponseWriter: w, body: r.Body, procedure: procedure, left: maxBody + maxEnvelope}
 }
 
 type callKey struct{}
@@ -96,6 +98,20 @@ func (c *call) refuse(err *connect.Error) error {
 	return err
 }
 
+// maxSoak is how much net/http itself reads of a body that nobody wanted, for the
+// sake of the next request on the connection.
+const maxSoak = 256 << 10
+
+// soak reads on behind a refusal over HTTP/1.1: a caller who is still sending when
+// the connection closes may never read what it was told.
+func (c *call) soak(r *http.Request) {
+	if r.ProtoMajor != 1 || r.ContentLength == 0 {
+		return
+	}
+	c.Flush()
+	_, _ = io.CopyN(io.Discard, c.body, maxSoak) // or less
+}
+
 // Close closes the request's body.
 func (c *call) Close() error { return c.body.Close() }
 
@@ -115,13 +131,22 @@ func bodyError(err error) *connect.Error {
 	}
 }
 
-// countRefused counts a call that ended before the interceptors.
-func (m *metrics) countRefused(c *call, procedure string, began time.Time) {
+// conclude counts a call that ended before the interceptors, also by a panic,
+// which goes on. Defer it.
+func (m *metrics) conclude(c *call, r *http.Request, began time.Time) {
+	reason := recover()
+	if reason != nil {
+		c.code = connect.CodeInternal
+		defer panic(reason) //nolint:forbidigo // it is not caught here
+	}
 	if c.reached {
 		return
 	}
-	m.latency.WithLabelValues(procedure).Observe(time.Since(began).Seconds())
-	m.calls.WithLabelValues(procedure, c.refusedAs().String()).Inc()
+	m.latency.WithLabelValues(c.procedure).Observe(time.Since(began).Seconds())
+	m.calls.WithLabelValues(c.procedure, c.refusedAs().String()).Inc()
+	if reason == nil {
+		c.soak(r)
+	}
 }
 
 // refusedAs is the code of a refusal: the one that was noted, or what Connect's
@@ -133,7 +158,7 @@ func (c *call) refusedAs() connect.Code {
 	switch c.status {
 	case http.StatusNotImplemented, http.StatusNotFound:
 		return connect.CodeUnimplemented
-	case http.StatusInternalServerError, 0: // it panicked
+	case http.StatusInternalServerError:
 		return connect.CodeInternal
 	default: // a gRPC error has the status 200
 		return connect.CodeInvalidArgument

@@ -99,8 +99,8 @@ func numberForName(data []byte, desc protoreflect.MessageDescriptor) *fault {
 		if field.Kind() != protoreflect.EnumKind {
 			continue
 		}
-		if members == nil && json.Unmarshal(data, &members) != nil {
-			return nil // never: it was read before
+		if members == nil {
+			_ = json.Unmarshal(data, &members) // it was read before
 		}
 		for _, name := range []string{field.JSONName(), string(field.Name())} {
 			if raw := members[name]; len(raw) > 0 && raw[0] != '"' && raw[0] != 'n' {

@@ -32,7 +32,7 @@ func reactionToProto(r storage.Reaction) likewisev1.Reaction {
 	}
 }
 
-var errNoReaction = &invalidError{Field: "reaction", Say: "must be LIKE, DISLIKE or NONE"}
+var errNoReaction = &invalidError{Field: "reaction", Say: "must be NONE, LIKE or DISLIKE"}
 
 func reactionFromProto(r likewisev1.Reaction) (storage.Reaction, error) {
 	switch r {

@@ -2,6 +2,7 @@ package regions
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -11,6 +12,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,7 @@ import (
 
 	likewisev1 "likewise/proto/likewise/v1"
 	"likewise/proto/likewise/v1/likewisev1connect"
+	"likewise/storage"
 )
 
 // exchange sends bytes and returns all that comes back.
@@ -404,4 +407,59 @@ func TestReflectionListsTheAdministration(t *testing.T) {
 	names, err := reflect(t, n.FrontAddr()).ListServices()
 	require.NoError(t, err)
 	require.Contains(t, fmt.Sprint(names), likewisev1connect.AdminServiceName)
+}
+
+// A caller who only stops to send hears what is known of its write.
+func TestAHalfClosedCallerHearsOfItsWrite(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		fails error
+		says  string
+	}{
+		"unknown": {storage.ErrOutcomeUnknown, "outcome unknown; repeat with an idempotency key"},
+		"nothing": {context.Canceled, "the caller went away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := startNode(t, "n1")
+			n.store.beforeSet = func(ctx context.Context, _ storage.Set) error {
+				<-ctx.Done()
+				return c.fails
+			}
+			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", n.FrontAddr())
+			require.NoError(t, err)
+			defer conn.Close()
+			const body = `{"videoId":"cat","reaction":"LIKE"}`
+			_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+				setProcedure, mint(t, "alice"), len(body), body)
+			require.NoError(t, err)
+			tcp, ok := conn.(*net.TCPConn)
+			require.True(t, ok)
+			require.NoError(t, tcp.CloseWrite())
+			heard, err := io.ReadAll(conn)
+			require.NoError(t, err)
+			require.Contains(t, string(heard), c.says)
+			require.Contains(t, string(heard), map[bool]string{true: "OutcomeUnknown", false: "NothingChanged"}[name == "unknown"])
+		})
+	}
+}
+
+// A panic before the interceptors is counted, logged, and no fault of its caller.
+func TestAPanicAtTheEdge(t *testing.T) {
+	t.Parallel()
+	n := startNode(t, "n1")
+	door, err := n.frontHandler()
+	require.NoError(t, err)
+	inner, ok := door.(*front)
+	require.True(t, ok)
+	inner.rpcs[setProcedure] = &rpcEdge{
+		procedure: setProcedure, metrics: n.Server.metrics,
+		handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a body that cannot be") }),
+	}
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, setProcedure, strings.NewReader("{}"))
+	require.PanicsWithValue(t, http.ErrAbortHandler, func() { inner.ServeHTTP(httptest.NewRecorder(), req) })
+	require.Len(t, n.logs.FilterMessage("request panicked").All(), 1)
+	text := page(t, n.url("/metrics"))
+	require.Contains(t, text, "likewise_regions_panics_total 1")
+	require.Contains(t, text, `likewise_regions_calls_total{code="internal",procedure="/likewise.v1.ReactionService/SetReaction"} 1`)
 }

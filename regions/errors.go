@@ -81,7 +81,7 @@ func mapErrors(log *zap.Logger) connect.UnaryInterceptorFunc {
 			}
 			public := toConnect(err)
 			if errors.Is(ctx.Err(), context.Canceled) {
-				public = toConnect(canceled(err))
+				public = canceled(err)
 			}
 			log.Log(levelOf(public.Code()), "call failed",
 				zap.String("procedure", req.Spec().Procedure),
@@ -94,14 +94,14 @@ func mapErrors(log *zap.Logger) connect.UnaryInterceptorFunc {
 
 // canceled is what a caller that went away would hear: over HTTP/1.1 one that
 // only stopped to send does. Of a write it keeps whether it may have happened.
-func canceled(err error) error {
-	if _, ok := errors.AsType[*nothingAppliedError](err); ok {
-		return &nothingAppliedError{context.Canceled}
-	}
+func canceled(err error) *connect.Error {
 	if errors.Is(err, storage.ErrOutcomeUnknown) {
-		return err
+		return public(connect.CodeCanceled, "the caller went away, outcome unknown; repeat with an idempotency key", &likewisev1.OutcomeUnknown{})
 	}
-	return context.Canceled
+	if _, ok := errors.AsType[*nothingAppliedError](err); ok {
+		return toConnect(&nothingAppliedError{context.Canceled})
+	}
+	return toConnect(context.Canceled)
 }
 
 // levelOf keeps what callers do wrong, and what they could cause at will, out of

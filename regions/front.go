@@ -120,8 +120,8 @@ const nothingHere = "there is nothing at this path: RPCs are at /likewise.v1.Rea
 // unknownPath says in the caller's own protocol where there is something.
 func unknownPath(m *metrics, writer *connect.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := newCall(w, r)
-		defer m.countRefused(c, unknownProcedure, time.Now())
+		c := newCall(w, r, unknownProcedure)
+		defer m.conclude(c, r, time.Now())
 		c.code = connect.CodeUnimplemented
 		err := connect.NewError(c.code, errors.New(nothingHere))
 		switch speaks(r) {

@@ -58,10 +58,8 @@ func newRESTEdge(handlers map[string]http.Handler, services []protoreflect.Servi
 const maxAnswer = 1 << 20
 
 func (e *restEdge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := newCall(w, r)
-	procedure := unknownProcedure
-	began := time.Now()
-	defer func() { e.metrics.countRefused(c, procedure, began) }()
+	c := newCall(w, r, unknownProcedure)
+	defer e.metrics.conclude(c, r, time.Now())
 
 	method := r.Method
 	if method == http.MethodHead {
@@ -72,7 +70,7 @@ func (e *restEdge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.refuseWith(noRoute(w, r, methods))
 		return
 	}
-	procedure = route.procedure
+	c.procedure = route.procedure
 	req, refused := route.prepare(c.with(r), values)
 	if refused != nil {
 		c.refuseWith(refused)

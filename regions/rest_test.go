@@ -268,7 +268,7 @@ func TestRESTRefusesWhatItDoesNotKnow(t *testing.T) {
 		"deep, and closed":      {restCall{Method: "PUT", Path: path, Body: `{"reaction":` + strings.Repeat("[", 9_000) + strings.Repeat("]", 9_000) + "}"}, 400, "invalid-request", `must be NONE, LIKE or DISLIKE`},
 		"a reaction's number":   {restCall{Method: "PUT", Path: path, Body: `{"reaction":1}`}, 400, "invalid-request", `the field "reaction" must be NONE, LIKE or DISLIKE`},
 		"no body":               {restCall{Method: "PUT", Path: path}, 400, "invalid-request", `the body is empty: send a JSON object with reaction, `},
-		"no reaction":           {restCall{Method: "PUT", Path: path, Body: `{}`}, 400, "invalid-request", `must be LIKE, DISLIKE or NONE`},
+		"no reaction":           {restCall{Method: "PUT", Path: path, Body: `{}`}, 400, "invalid-request", `must be NONE, LIKE or DISLIKE`},
 		"a query beside a body": {restCall{Method: "PUT", Path: path + "?reaction=LIKE", Body: `{"reaction":"LIKE"}`}, 400, "invalid-request", `unknown query parameter "reaction"`},
 		"a body for GET":        {restCall{Method: "GET", Path: path, Body: `{}`}, 400, "invalid-request", `GET takes no body here`},
 		"a body for DELETE":     {restCall{Method: "DELETE", Path: path, Body: `{}`, Chunked: true}, 400, "invalid-request", `DELETE takes no body here`},

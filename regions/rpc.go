@@ -28,9 +28,9 @@ type rpcEdge struct {
 const contentTypes = "application/json or application/proto (Connect), application/grpc+proto (gRPC) or application/grpc-web+proto (gRPC-Web)"
 
 func (e *rpcEdge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c := newCall(w, r)
+	c := newCall(w, r, e.procedure)
 	c.empty = e.empty
-	defer e.metrics.countRefused(c, e.procedure, time.Now())
+	defer e.metrics.conclude(c, r, time.Now())
 	if refusal := e.check(r); refusal != nil {
 		c.code = refusal.Code()
 		_ = e.errors.Write(c, r, refusal) // whoever asked has gone

@@ -1699,7 +1699,7 @@ const file_likewise_v1_reaction_proto_rawDesc = "" +
 	"\bvideo_id\x18\x01 \x01(\tB\x85\x01\xbaH\x81\x01\xba\x01~\n" +
 	"\bvideo_id\x12Bmust be 1 to 128 of the characters A-Z a-z 0-9 - . _ ~ : @ + = , |\x1a.this.matches('^[A-Za-z0-9._~:@+=,|-]{1,128}$')R\avideoId\x12u\n" +
 	"\breaction\x18\x02 \x01(\x0e2\x15.likewise.v1.ReactionBB\xbaH?\xba\x01<\n" +
-	"\breaction\x12\x1dmust be LIKE, DISLIKE or NONE\x1a\x11this in [1, 2, 3]R\breaction\x12\x98\x01\n" +
+	"\breaction\x12\x1dmust be NONE, LIKE or DISLIKE\x1a\x11this in [1, 2, 3]R\breaction\x12\x98\x01\n" +
 	"\x0fidempotency_key\x18\x03 \x01(\tBo\xbaHl\xba\x01i\n" +
 	"\x0fidempotency_key\x12.must be at most 128 printable ASCII characters\x1a&this.matches('^[\\\\x21-\\\\x7e]{0,128}$')R\x0eidempotencyKey\x127\n" +
 	"\x10expected_version\x18\x04 \x01(\x03B\a\xbaH\x04\"\x02(\x00H\x00R\x0fexpectedVersion\x88\x01\x01B\x13\n" +
