@@ -67,6 +67,9 @@ func checkGet(raw string) *connect.Error {
 			return badQuery(fmt.Sprintf("the query parameter %q is there twice: send it once", name))
 		}
 	}
+	if !query.Has("encoding") {
+		return badQuery("the query has no parameter encoding: send json or proto in it")
+	}
 	if !query.Has("message") {
 		return badQuery("the query has no parameter message: send the request in it")
 	}
