@@ -48,6 +48,10 @@ test-unit: ## Run the tests that need no service, in seconds
 	go test ./routing ./regions ./proto/... ./e2e/check ./cmd/...
 	go test -run 'Transition|Fold|Classify' ./storage
 
+.PHONY: bench
+bench: ## Measure what a call costs the server in each protocol (BENCHMARKS.md)
+	go test -run '^$$' -bench Protocols -benchtime 1s ./e2e
+
 .PHONY: generate
 generate: ## Generate code and OpenAPI from proto/
 	$(BUF) generate
