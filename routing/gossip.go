@@ -63,6 +63,8 @@ type Gossip struct {
 	addr   string
 	latest atomic.Pointer[version]
 
+	reached processes
+
 	twin atomic.Pointer[process] // the last other one that claimed our identity
 
 	mu    sync.Mutex // taken inside memberlist's locks: never call memberlist under it
@@ -115,7 +117,7 @@ func (g *Gossip) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return g.mergeInbox(ctx) })
 	group.Go(func() error { return g.followTopology(ctx) })
-	c := cluster{ml, conf.TCPTimeout / 2}
+	c := cluster{ml, &g.reached, conf.TCPTimeout / 2}
 	group.Go(func() error { return g.rejoin(ctx, c) })
 	group.Go(func() error { return g.settle(ctx, c) })
 	group.Go(func() error {
@@ -233,9 +235,17 @@ func (d delegate) MergeRemoteState(state []byte, _ bool) { d.NotifyMsg(state) }
 // events follows the failure detector. memberlist calls it under its own lock.
 type events struct{ g *Gossip }
 
-func (e events) NotifyJoin(n *memberlist.Node)   { e.g.notice(n.Name, (*members).see) }
-func (e events) NotifyLeave(n *memberlist.Node)  { e.g.notice(n.Name, (*members).miss) }
-func (e events) NotifyUpdate(n *memberlist.Node) {}
+func (e events) NotifyJoin(n *memberlist.Node) {
+	e.g.reached.add(n.Name, processOf(n))
+	e.g.notice(n.Name, (*members).see)
+}
+
+func (e events) NotifyLeave(n *memberlist.Node) {
+	e.g.reached.remove(n.Name)
+	e.g.notice(n.Name, (*members).miss)
+}
+
+func (e events) NotifyUpdate(*memberlist.Node) {}
 
 // notice notes what the failure detector says of a process. What is no identity
 // is no node of ours.
@@ -302,7 +312,8 @@ func (w logWriter) Write(line []byte) (int, error) {
 
 // cluster is memberlist as the loops that join and settle see it.
 type cluster struct {
-	ml *memberlist.Memberlist
+	ml      *memberlist.Memberlist
+	reached *processes
 	// patience is less than what an attempt to join takes that times out, and
 	// more than what one takes that is turned away.
 	patience time.Duration
@@ -323,16 +334,6 @@ func processOf(n *memberlist.Node) process {
 	return process{id, netip.AddrPortFrom(ip.Unmap(), n.Port)}
 }
 
-// processes returns all members that are not dead.
-func (c cluster) processes() []process {
-	members := c.ml.Members()
-	live := make([]process, len(members))
-	for i, n := range members {
-		live[i] = processOf(n)
-	}
-	return live
-}
-
 // ping asks a process whether it lives. Whoever else has its address does not
 // answer in its place.
 func (c cluster) ping(p process) error {
@@ -349,7 +350,7 @@ func (c cluster) join(addr netip.AddrPort) error {
 // live returns the addresses of all members that are not dead.
 func (c cluster) live() map[netip.AddrPort]bool {
 	live := make(map[netip.AddrPort]bool)
-	for _, p := range c.processes() {
+	for _, p := range c.reached.all() {
 		live[p.addr] = true
 	}
 	return live

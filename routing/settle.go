@@ -3,9 +3,11 @@ package routing
 import (
 	"cmp"
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	"go.uber.org/zap"
@@ -178,9 +180,38 @@ type process struct {
 	addr netip.AddrPort
 }
 
+// processes are the members that the failure detector takes for live. They are
+// noted as memberlist tells of them: what its Members returns it goes on writing
+// to, without a lock that others could take.
+type processes struct {
+	mu     sync.Mutex
+	byName map[string]process // guarded by mu
+}
+
+func (p *processes) add(member string, one process) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byName == nil {
+		p.byName = make(map[string]process)
+	}
+	p.byName[member] = one
+}
+
+func (p *processes) remove(member string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.byName, member)
+}
+
+func (p *processes) all() []process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Values(p.byName))
+}
+
 // earlier returns the live processes under the name of id that started before it.
 func (c cluster) earlier(id identity) []process {
-	return slices.DeleteFunc(c.processes(), func(p process) bool {
+	return slices.DeleteFunc(c.reached.all(), func(p process) bool {
 		return p.id.name != id.name || p.id.incarnation >= id.incarnation
 	})
 }
