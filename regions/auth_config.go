@@ -107,19 +107,27 @@ func (c AuthConfig) validate() error {
 	)...)
 }
 
-// validateURL repeats nothing of the URL, which may hold a secret.
 func (c AuthConfig) validateURL() error {
 	if c.JWKSURL == "" {
 		return nil
 	}
-	u, err := url.Parse(c.JWKSURL)
+	if err := CheckKeysURL(c.JWKSURL); err != nil {
+		return fmt.Errorf("Auth.JWKSURL: %w", err)
+	}
+	return nil
+}
+
+// CheckKeysURL says whether keys may be fetched from a URL. It repeats nothing of
+// it, as it may hold a secret.
+func CheckKeysURL(text string) error {
+	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "":
-		return errors.New("Auth.JWKSURL: want a URL such as https://issuer.example/jwks.json")
+		return errors.New("want a URL such as https://login.example.com/jwks.json")
 	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
 		return nil
 	default:
-		return errors.New("Auth.JWKSURL: want https://, or http:// on this host only: whoever could change the answer on its way could sign tokens")
+		return errors.New("want https://, or http:// on this machine only: whoever could change the answer on its way could sign tokens")
 	}
 }
 

@@ -97,16 +97,6 @@ func voteToProto(r *likewisev1.SetReactionResponse) *likewisev1.CastVoteResponse
 	}
 }
 
-// answerAs gives the answer of one call in the words of another.
-func answerAs[From, To any](words func(*From) *To) func(*From, error) (*To, error) {
-	return func(resp *From, err error) (*To, error) {
-		if err != nil {
-			return nil, err
-		}
-		return words(resp), nil
-	}
-}
-
 func countsToProto(s snapshot) *likewisev1.Counts {
 	return &likewisev1.Counts{Likes: s.likes, Dislikes: s.dislikes, AsOf: timestamppb.New(s.asOf)}
 }

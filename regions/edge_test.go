@@ -423,7 +423,9 @@ func TestAHalfClosedCallerHearsOfItsWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := startNode(t, "n1")
+			begun := make(chan struct{})
 			n.store.beforeSet = func(ctx context.Context, _ storage.Set) error {
+				close(begun)
 				<-ctx.Done()
 				return c.fails
 			}
@@ -436,6 +438,7 @@ func TestAHalfClosedCallerHearsOfItsWrite(t *testing.T) {
 			require.NoError(t, err)
 			tcp, ok := conn.(*net.TCPConn)
 			require.True(t, ok)
+			<-begun
 			require.NoError(t, tcp.CloseWrite())
 			heard, err := io.ReadAll(conn)
 			require.NoError(t, err)

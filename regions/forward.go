@@ -90,7 +90,7 @@ func (r *router) set(ctx context.Context, set storage.Set) (storage.Result, erro
 	if doubt != nil {
 		return storage.Result{}, doubt
 	}
-	return storage.Result{}, nobody(ctx, last)
+	return storage.Result{}, &nothingAppliedError{nobody(ctx, last)}
 }
 
 func (r *router) setAt(ctx context.Context, node routing.Node, by routing.Topology, set storage.Set) (storage.Result, error) {

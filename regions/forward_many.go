@@ -25,11 +25,11 @@ func (r *router) getMany(ctx context.Context, user storage.UserID, videos []stor
 	var others sync.WaitGroup
 	for region, p := range parts {
 		if region != r.region {
-			others.Go(func() { p.settle(outcomes)(r.readPart(ctx, m, user, p)) })
+			others.Go(func() { r.settlePart(ctx, m, user, p, outcomes) })
 		}
 	}
 	if own, ok := parts[r.region]; ok {
-		own.settle(outcomes)(r.readPart(ctx, m, user, own))
+		r.settlePart(ctx, m, user, own, outcomes)
 	}
 	others.Wait()
 	return outcomes
@@ -59,18 +59,17 @@ func (r *router) readPart(ctx context.Context, m *routing.Map, user storage.User
 		})
 }
 
-// settle puts what became of a part into the places of the batch.
-func (p *part) settle(outcomes []outcome[storage.State]) func([]storage.Reading, error) {
-	return func(readings []storage.Reading, err error) {
-		for i, at := range p.at {
-			switch {
-			case err != nil:
-				outcomes[at].err = err
-			case readings[i].Video == storage.VideoDeleted:
-				outcomes[at].err = &storage.VideoDeletedError{}
-			default:
-				outcomes[at].got = readings[i].State
-			}
+// settlePart reads a part and puts what became of it into the places of the batch.
+func (r *router) settlePart(ctx context.Context, m *routing.Map, user storage.UserID, p *part, outcomes []outcome[storage.State]) {
+	readings, err := r.readPart(ctx, m, user, p)
+	for i, at := range p.at {
+		switch {
+		case err != nil:
+			outcomes[at].err = err
+		case readings[i].Video == storage.VideoDeleted:
+			outcomes[at].err = &storage.VideoDeletedError{}
+		default:
+			outcomes[at].got = readings[i].State
 		}
 	}
 }

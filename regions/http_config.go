@@ -24,33 +24,29 @@ type HTTPConfig struct {
 func (c HTTPConfig) validate() error {
 	errs := make([]error, 0, len(c.CORSOrigins)+1)
 	for _, origin := range c.CORSOrigins {
-		if err := checkOrigin(origin); err != nil {
-			errs = append(errs, fmt.Errorf("HTTP.CORSOrigins: %q: %w", origin, err))
+		if err := CheckOrigin(origin); err != nil {
+			errs = append(errs, fmt.Errorf("HTTP.CORSOrigins: %w", err))
 		}
 	}
 	_, err := c.certificates()
 	return errors.Join(append(errs, err)...)
 }
 
-var errOrigin = errors.New("want scheme://host or scheme://host:port, in lower case, with no path")
-
-// checkOrigin accepts what a browser may send as Origin, byte by byte: anything
-// else would silently never match.
-func checkOrigin(origin string) error {
-	if strings.Contains(origin, "*") {
-		return errors.New("a wildcard would let any page act for its visitors; list the origins")
+// CheckOrigin accepts what a browser sends as Origin, byte by byte: anything else
+// would silently never match.
+func CheckOrigin(origin string) error {
+	u, err := url.Parse(origin)
+	port := map[string]string{"http": "80", "https": "443"}
+	switch {
+	case strings.Contains(origin, "*"):
+		return errors.New("a wildcard would let any page act for its visitors: list the origins")
+	case err != nil, port[u.Scheme] == "", u.Hostname() == "", strings.HasSuffix(u.Host, ":"), origin != strings.ToLower(u.Scheme+"://"+u.Host):
+		return fmt.Errorf("want https://host or https://host:port, in lower case, with no path, have %q", origin)
+	case u.Port() == port[u.Scheme]:
+		return fmt.Errorf("leave out the scheme's own port, as browsers do, have %q", origin)
+	default:
+		return nil
 	}
-	parsed, err := url.Parse(origin)
-	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") {
-		return errOrigin
-	}
-	if parsed.Hostname() == "" || strings.HasSuffix(parsed.Host, ":") || origin != strings.ToLower(parsed.Scheme+"://"+parsed.Host) {
-		return errOrigin
-	}
-	if (parsed.Scheme == "http" && parsed.Port() == "80") || (parsed.Scheme == "https" && parsed.Port() == "443") {
-		return errors.New("leave out the scheme's own port, as browsers do")
-	}
-	return nil
 }
 
 // certificates is empty if the front door speaks plaintext.

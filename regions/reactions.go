@@ -34,12 +34,16 @@ func (s *reactionService) SetReaction(ctx context.Context, req *likewisev1.SetRe
 
 // DeleteReaction brings the caller's reaction to NONE.
 func (s *reactionService) DeleteReaction(ctx context.Context, req *likewisev1.DeleteReactionRequest) (*likewisev1.DeleteReactionResponse, error) {
-	return answerAs(deletionToProto)(s.write(ctx, storage.Set{
+	resp, err := s.write(ctx, storage.Set{
 		Video:           storage.VideoID(req.GetVideoId()),
 		Desired:         storage.None,
 		ExpectedVersion: req.ExpectedVersion,
 		IdempotencyKey:  req.GetIdempotencyKey(),
-	}))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return deletionToProto(resp), nil
 }
 
 // CastVote brings the caller's reaction to the desired state, in other words.
@@ -48,12 +52,16 @@ func (s *reactionService) CastVote(ctx context.Context, req *likewisev1.CastVote
 	if err != nil {
 		return nil, err
 	}
-	return answerAs(voteToProto)(s.write(ctx, storage.Set{
+	resp, err := s.write(ctx, storage.Set{
 		Video:           storage.VideoID(req.GetContentId()),
 		Desired:         desired,
 		ExpectedVersion: req.ExpectedVersion,
 		IdempotencyKey:  req.GetIdempotencyKey(),
-	}))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return voteToProto(resp), nil
 }
 
 // write is what all three are. Counts are loaded beside the write; if that fails

@@ -148,6 +148,7 @@ func (g *Gossip) nameTaken(ctx context.Context, c cluster) error {
 			return g.takenBy(namesake)
 		}
 	}
+	// A node that looks is not settled: if our entry says so, the twin wrote it.
 	twin := g.twin.Load()
 	if twin == nil || !g.heard(self).Settled && twin.addr.Compare(c.self()) > 0 {
 		return nil // of two young twins one stays

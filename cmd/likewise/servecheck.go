@@ -5,12 +5,12 @@ import (
 	"encoding/base64"
 	"net"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"likewise/regions"
 	"likewise/routing"
 	"likewise/storage"
 )
@@ -74,26 +74,11 @@ func (c *serveCmd) checkHTTP() error {
 		errs = append(errs, wrongf(missing, "is missing: --tls-cert and --tls-key go together"))
 	}
 	for _, origin := range c.CORSOrigins {
-		errs = append(errs, checkOrigin(origin))
+		if err := regions.CheckOrigin(origin); err != nil {
+			errs = append(errs, wrongf("cors-origins", "%w", err))
+		}
 	}
 	return gather(errs...)
-}
-
-// checkOrigin accepts what a browser sends as Origin, byte by byte: anything
-// else would silently never match.
-func checkOrigin(origin string) error {
-	u, err := url.Parse(origin)
-	port := map[string]string{"http": "80", "https": "443"}
-	switch {
-	case strings.Contains(origin, "*"):
-		return wrongf("cors-origins", "a wildcard would let any page act for its visitors: list the origins")
-	case err != nil, port[u.Scheme] == "", u.Hostname() == "", strings.HasSuffix(u.Host, ":"), origin != strings.ToLower(u.Scheme+"://"+u.Host):
-		return wrongf("cors-origins", "want https://host or https://host:port, in lower case, with no path, have %q", origin)
-	case u.Port() == port[u.Scheme]:
-		return wrongf("cors-origins", "leave out the scheme's own port, as browsers do, have %q", origin)
-	default:
-		return nil
-	}
 }
 
 func (c *serveCmd) checkAuth() error {
@@ -118,25 +103,14 @@ func (c *serveCmd) checkSecret() error {
 	}
 }
 
-// checkKeySet says nothing of the URL itself, which may hold a secret.
 func (c *serveCmd) checkKeySet() error {
 	if c.JWKSURL == "" {
 		return nil
 	}
-	u, err := url.Parse(c.JWKSURL)
-	switch {
-	case err != nil || u.Host == "":
-		return wrongf("jwks-url", "want a URL such as https://login.example.com/jwks.json")
-	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
-		return wrongf("jwks-url", "want https://, or http:// on this machine only: whoever could change the answer on its way could sign tokens")
-	default:
-		return nil
+	if err := regions.CheckKeysURL(c.JWKSURL); err != nil {
+		return wrongf("jwks-url", "%w", err)
 	}
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
+	return nil
 }
 
 func (c *serveCmd) checkAudience() error {

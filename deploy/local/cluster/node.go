@@ -41,10 +41,7 @@ func (n *Node) Addr() string { return n.front }
 // PeerAddr returns the host:port at which other nodes call it.
 func (n *Node) PeerAddr() string { return n.peer }
 
-// LogFile returns the path of the node's log. It holds all of its runs.
-func (n *Node) LogFile() string { return n.logFile }
-
-// LogTail returns the end of the node's log.
+// LogTail returns the end of the node's log, which holds all of its runs.
 func (n *Node) LogTail() string { return process.Tail(n.logFile) }
 
 // Pid returns the process id of the node's last run.
